@@ -1,0 +1,29 @@
+# `make demo` and `make test` each work on a fresh machine that has Python 3.11+, make and git.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: env test demo clean
+
+env: $(STAMP)
+
+# torch comes first and pinned: an open range would pull gigabytes of CUDA packages on a bare machine.
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+test: env
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -n 2 --dist worksteal
+
+demo: env
+	$(BIN)/falcon-snn theory --out demo-out
+	@echo "Report: demo-out/"
+
+clean:
+	rm -rf $(VENV) demo-out

@@ -1,0 +1,1 @@
+"""The commands of `falcon-snn`, one thin file each."""

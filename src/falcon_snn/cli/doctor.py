@@ -1,0 +1,72 @@
+"""`falcon-snn doctor`: what this machine has, and what each missing thing costs."""
+
+import importlib.util
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+from falcon_snn.cli.output import JsonFlag, out, print_json
+
+# (module, what it is for, what its absence costs)
+_OPTIONAL = (
+    ("triton", "fused GPU kernels", "backend 'triton' cannot run; install falcon-snn[gpu]"),
+    ("ray", "search on several machines", "--engine ray cannot run; install falcon-snn[ray]"),
+    ("optuna", "NSGA-II baseline", "search --method nsga2 cannot run; install falcon-snn[optuna]"),
+    ("plotly", "interactive timelines", "--gantt x.html cannot run; install falcon-snn[plotly]"),
+)
+
+
+def examine() -> list[dict[str, Any]]:
+    """One row per thing: name, whether it is there, what was seen, what its absence costs."""
+    import torch
+
+    rows: list[dict[str, Any]] = [
+        _row("python", True, platform.python_version()),
+        _row("cpu", True, f"{os.cpu_count()} cores, {platform.machine()}"),
+        _row("torch", True, f"{torch.__version__}, {torch.get_num_threads()} threads"),
+    ]
+    if torch.cuda.is_available():
+        memory_gib = torch.cuda.get_device_properties(0).total_memory / 2**30
+        rows.append(_row("gpu", True, f"{torch.cuda.get_device_name(0)}, {memory_gib:.0f} GiB"))
+    else:
+        rows.append(
+            _row("gpu", False, "none that torch can use",
+                 "everything works on the CPU; training real networks takes hours, not minutes")
+        )  # fmt: skip
+    for module, purpose, cost in _OPTIONAL:
+        found = importlib.util.find_spec(module) is not None
+        rows.append(_row(module, found, purpose, "" if found else cost))
+    rows.append(_data_row())
+    return rows
+
+
+def _row(name: str, present: bool, seen: str, cost: str = "") -> dict[str, Any]:
+    return {"name": name, "present": present, "seen": seen, "cost": cost}
+
+
+def _data_row() -> dict[str, Any]:
+    folder = os.environ.get("FALCON_DATA")
+    if folder is None:
+        return _row("data", False, "FALCON_DATA is not set",
+                    "only the embedded set is found by name; other data needs --data PATH")  # fmt: skip
+    if not Path(folder).is_dir():
+        return _row("data", False, f"FALCON_DATA={folder} is not a folder", "set it to a folder")
+    names = sorted(entry.name for entry in Path(folder).iterdir() if entry.is_dir())
+    return _row("data", bool(names), f"{folder}: {', '.join(names) or 'empty'}",
+                "" if names else "put data sets there, one folder each")  # fmt: skip
+
+
+def doctor(as_json: bool = JsonFlag) -> None:
+    """Say what this machine has, and what each missing thing costs."""
+    rows = examine()
+    if as_json:
+        print_json(rows)
+        return
+    from rich.table import Table
+
+    table = Table("", "what", "seen", "what its absence costs")
+    for row in rows:
+        mark = "[green]yes[/]" if row["present"] else "[yellow]no[/]"
+        table.add_row(mark, row["name"], row["seen"], row["cost"])
+    out.print(table)

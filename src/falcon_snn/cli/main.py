@@ -1,0 +1,51 @@
+"""`falcon-snn`: the commands, in the order a person would use them.
+
+A command's file imports what it needs inside its function, so that `--help` and the light
+commands never load torch.
+"""
+
+import sys
+
+import typer
+
+from falcon_snn import __version__
+from falcon_snn.cli import doctor, theory
+from falcon_snn.errors import FalconError
+
+app = typer.Typer(
+    name="falcon-snn",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="How long does a spiking network take on the chip, which layers should wait, "
+    "and what does each choice cost?",
+)
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
+) -> None:
+    if version:
+        typer.echo(f"falcon-snn {__version__}")
+        raise typer.Exit
+
+
+app.command("doctor")(doctor.doctor)
+app.command("theory")(theory.theory)
+
+
+def main() -> None:
+    """Entry point: bad input becomes one line on stderr and exit status 1."""
+    try:
+        app()
+    except FalconError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(1)
+    except BrokenPipeError:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

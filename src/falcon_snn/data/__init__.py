@@ -1,0 +1,1 @@
+"""Speech Commands, Spiking Speech Commands, features, the inner ear, the embedded set."""

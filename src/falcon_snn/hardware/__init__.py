@@ -1,0 +1,1 @@
+"""What an operation costs: analog macro, digital engines, energy; profiles in TOML."""

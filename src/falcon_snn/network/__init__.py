@@ -1,0 +1,1 @@
+"""What is computed: quantisers, Falcon as QNN and as SNN, conversion."""

@@ -1,0 +1,1 @@
+"""The firing rule SN_delta: reference, torch, numba, Triton; packed spike trains; the theorems."""

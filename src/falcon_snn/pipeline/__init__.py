@@ -1,0 +1,1 @@
+"""When it happens: stage graph, slot timing, shared-engine scheduler, timelines."""

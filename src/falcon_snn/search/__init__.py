@@ -1,0 +1,1 @@
+"""Where to wait: Pipeline Delay Search, random schedules, evaluators."""

@@ -1,0 +1,1 @@
+"""QNN training, spike-based QAT, neuron tuning, joint training; checkpoints."""

@@ -1,0 +1,20 @@
+"""What all tests share: a fixed hypothesis profile and the folder of real speech, if there is one."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# Deterministic examples: a red test is red again on the next run and on every machine.
+settings.register_profile("falcon", deadline=None, derandomize=True, max_examples=60)
+settings.load_profile("falcon")
+
+
+@pytest.fixture(scope="session")
+def gsc_v1() -> Path:
+    """The packed Google Speech Commands v1 set, under the folder that FALCON_DATA names."""
+    folder = Path(os.environ.get("FALCON_DATA", "")) / "gsc-v1"
+    if "FALCON_DATA" not in os.environ or not (folder / "index.csv").is_file():
+        pytest.skip("needs real speech: set FALCON_DATA to a folder that holds gsc-v1")
+    return folder
