@@ -23,7 +23,7 @@ def _slot_bits(packed, slot, ASM: tl.constexpr):
             pack=4,
         )
     else:
-        return ((packed >> slot.to(tl.uint8)) & 1).to(tl.int8)
+        return ((packed.to(tl.int32) >> slot) & 1).to(tl.int8)
 
 
 @triton.jit

@@ -8,8 +8,6 @@ integers below 2^24 are exact in any order; the firing rule in integers).
 """
 
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -57,8 +55,9 @@ def linear(
     rows, outputs = packed.shape[0], weight.shape[0]
     currents = _product(unpack(packed, slots).flatten(0, 1), weight).view(slots, rows, outputs)
     return integer.fire_integer(
-        currents, delay, neurons.initial, neurons.static, neurons.threshold, neurons.factor, backend
-    )
+        currents, delay, initial=neurons.initial, static_per_slot=neurons.static,
+        threshold=neurons.threshold, factor=neurons.factor, backend=backend,
+    )  # fmt: skip
 
 
 def conv(
@@ -92,8 +91,9 @@ def residual(
 
         return fused.residual(a, b, factor_b, neurons, slots, delay)
     return integer.residual_integer(
-        a, b, neurons.factor, factor_b, neurons.initial, neurons.static, neurons.threshold,
-        delay, slots, backend,
+        a, b, delay, slots=slots, factor_a=neurons.factor, factor_b=factor_b,
+        initial=neurons.initial, static_per_slot=neurons.static, threshold=neurons.threshold,
+        backend=backend,
     )  # fmt: skip
 
 
@@ -128,8 +128,7 @@ def attention(
     for head in range(heads):
         levels[:, head] = torch.bucketize(scores[:, head], curve.table[head, 1:256], right=True)
     if lengths is not None:
-        inside = torch.arange(q.shape[1], device=q.device) < lengths[:, None]
-        levels *= inside[:, None, None, :]
+        levels *= _inside(lengths, q.shape[1])[:, None, None, :]
     mixed = (levels.float() @ split(count(v))).transpose(1, 2).flatten(2)
     out = _full_lookahead(mixed.flatten(0, 1), neurons, slots, backend)
     return out.view(v.shape)
@@ -149,15 +148,14 @@ def encode(
         return fused.encode(features, weight, lengths, neurons, slots, kind)
     clips, tokens, bands = features.shape
     if lengths is not None:
-        inside = torch.arange(tokens, device=features.device) < lengths[:, None]
-        features = features * inside[:, :, None]
+        features = features * _inside(lengths, tokens)[:, :, None]
     windows = F.pad(features.float(), (2, 2, 2, 2)).unfold(1, 5, 1).unfold(2, 5, 2)
     total = _product(windows.reshape(clips * tokens * (bands // 2), 25), weight)
     first = _full_lookahead(total, neurons, slots, backend)
     table = torch.tensor(encoding_table(slots, kind), dtype=torch.uint8, device=first.device)
     trains = table[count(first).long()].view(clips, tokens, bands // 2, -1)
     if lengths is not None:
-        trains = trains * inside[:, :, None, None]
+        trains = trains * _inside(lengths, tokens)[:, :, None, None]
     return F.pad(trains, (0, 0, 1, 1, 1, 1))
 
 
@@ -169,9 +167,7 @@ def pool(packed: Tensor, lengths: Tensor | None, backend: str) -> Tensor:
         return fused.pool(packed, lengths)
     counts = count(packed)
     if lengths is not None:
-        counts = counts * (torch.arange(packed.shape[1]) < lengths[:, None].cpu()).to(
-            counts.device
-        ).unsqueeze(2)
+        counts = counts * _inside(lengths, packed.shape[1])[:, :, None]
     return counts.sum(dim=1, dtype=torch.int32)
 
 
@@ -188,18 +184,18 @@ class AttentionCurve:
     offset: Tensor  # float32 [heads]
 
 
+def _inside(lengths: Tensor, tokens: int) -> Tensor:
+    """True where a token is real: [clip, token]."""
+    return torch.arange(tokens, device=lengths.device) < lengths[:, None]
+
+
 def _product(x: Tensor, weight: Tensor) -> Tensor:
     """x times weight^T as float32 that holds exact integers."""
-    with _exact_float32():
-        return x.float() @ weight.flatten(1).float().t()
-
-
-@cache
-def _exact_float32() -> Any:
-    raise NotImplementedError
+    return x.float() @ weight.flatten(1).float().t()
 
 
 def _full_lookahead(total: Tensor, neurons: IntegerNeurons, slots: int, backend: str) -> Tensor:
     return integer.count_integer(
-        total, neurons.initial, neurons.static, neurons.threshold, neurons.factor, slots, backend
-    )
+        total, slots=slots, initial=neurons.initial, static_per_slot=neurons.static,
+        threshold=neurons.threshold, factor=neurons.factor, backend=backend,
+    )  # fmt: skip
