@@ -36,12 +36,12 @@ def throughput(
         return
     from rich.table import Table
 
-    table = Table("", "engines", "limited by", "every us", "per second", "takes us", "inside",
+    table = Table("", "engines", "limited by", "every us", "per s", "takes us",
                   "calm: every", "takes")  # fmt: skip
     for row in rows:
         table.add_row(
             row["network"], row["engines"], row["limited_by"], f"{row['interval_us']:.2f}",
-            f"{row['samples_per_s']:,.0f}", f"{row['latency_us']:.2f}", str(row["in_flight"]),
+            f"{row['samples_per_s']:,.0f}", f"{row['latency_us']:.2f}",
             f"{row['undisturbed_interval_us']:.2f}", f"{row['latency_alone_us']:.2f}",
         )  # fmt: skip
     out.print(f"[bold]{network.name}[/], SNN {schedule}, continuous inference")

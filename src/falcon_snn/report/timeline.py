@@ -160,7 +160,7 @@ def _draw(axis: Any, timing: Timing, found: list[Bar]) -> None:
                       edgecolor="white", linewidth=0.4)  # fmt: skip
     axis.axvline(timing.core_us, color="#b03030", linewidth=1.2)
     axis.set_yticks(list(rows.values()), [_row_label(timing, row) for row in rows], fontsize=7)
-    blocks = [row.partition(".")[0] for row in rows]
+    blocks = [row.rpartition(".")[0] for row in rows]
     for number in range(1, len(blocks)):
         if blocks[number] != blocks[number - 1]:
             axis.axhline(number - 0.5, color="#d0d0d0", linewidth=0.6)
