@@ -1,11 +1,11 @@
-"""Slot timing against the event simulation, cycle for cycle, and the simulation against the paper."""
+"""Slot timing against the event simulation, cycle for cycle; the simulation against the paper."""
 
 from dataclasses import replace
 from random import Random
 
 import pytest
-from event_simulation import DIGITAL, simulate_qnn, simulate_snn
 
+from event_simulation import DIGITAL, simulate_qnn, simulate_snn
 from falcon_snn.config import FalconConfig, falcon_config
 from falcon_snn.hardware.profile import Profile, load_profile
 from falcon_snn.pipeline.falcon_graph import falcon_graph
@@ -154,7 +154,7 @@ def test_the_simulation_alone_gives_the_prefix_and_uniform_figures() -> None:
 
 
 def test_streamed_attention_saves_three_microseconds_per_block() -> None:
-    """By hand, 98 tokens: QK^T 574, ConSmax hidden behind it but for 7 cycles, AV 454 from 574 on."""
+    """By hand, for 98 tokens: the 301 cycles of ConSmax hide behind QK^T and AV."""
     streamed = replace(PAPER, attention="streamed")
     graph = falcon_graph(falcon_config("medium", "gsc"))
     delays = dict.fromkeys(graph.boundaries, 1)
