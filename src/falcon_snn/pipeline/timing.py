@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from falcon_snn.hardware.profile import Profile
 from falcon_snn.pipeline.graph import Graph
-from falcon_snn.pipeline.steps import QnnStyle, Step, qnn_plan, snn_plan
+from falcon_snn.pipeline.steps import Plan, QnnStyle, Step, qnn_plan, snn_plan
 
 # What the critical path is made of, by kind of step.
 _PARTS = {
@@ -26,6 +26,7 @@ class Timing:
     starts: tuple[int, ...]
     ends: tuple[int, ...]
     ready_steps: dict[str, tuple[int, ...]]
+    delays: Mapping[str, int] | None  # None for a QNN
 
     @property
     def core_cycles(self) -> int:
@@ -55,14 +56,12 @@ class PathStep(NamedTuple):
 
 def time_snn(graph: Graph, delays: Mapping[str, int], profile: Profile) -> Timing:
     """Time the spiking network under a schedule; every step starts as early as it can."""
-    plan = snn_plan(graph, delays, profile)
-    return _run(graph, profile, plan.steps, plan.ready)
+    return _run(snn_plan(graph, delays, profile), delays)
 
 
 def time_qnn(graph: Graph, profile: Profile, style: QnnStyle = "strict") -> Timing:
     """Time the quantised network of the same graph."""
-    plan = qnn_plan(graph, profile, style)
-    return _run(graph, profile, plan.steps, plan.ready)
+    return _run(qnn_plan(graph, profile, style), None)
 
 
 def qnn_cycles(graph: Graph, profile: Profile, style: QnnStyle = "strict") -> int:
@@ -70,16 +69,22 @@ def qnn_cycles(graph: Graph, profile: Profile, style: QnnStyle = "strict") -> in
     return time_qnn(graph, profile, style).core_cycles
 
 
-def _run(
-    graph: Graph, profile: Profile, steps: list[Step], ready: dict[str, tuple[int, ...]]
-) -> Timing:
+def _run(plan: Plan, delays: Mapping[str, int] | None) -> Timing:
     starts: list[int] = []
     ends: list[int] = []
-    for step in steps:
+    for step in plan.steps:
         start = max((ends[before] for before in step.after), default=0)
         starts.append(start)
         ends.append(start + step.cycles)
-    return Timing(graph, profile, tuple(steps), tuple(starts), tuple(ends), ready)
+    return Timing(
+        plan.graph,
+        plan.profile,
+        tuple(plan.steps),
+        tuple(starts),
+        tuple(ends),
+        plan.ready,
+        delays,
+    )
 
 
 def critical_path(timing: Timing) -> list[PathStep]:
@@ -92,7 +97,7 @@ def critical_path(timing: Timing) -> list[PathStep]:
     last = max(timing.graph.outputs, key=lambda name: timing.ready(name)[-1])
     at: int | None = timing.ready_steps[last][-1]
     carried = len(timing.ready_steps[last]) - 1
-    spiking = len(timing.ready_steps[last]) == timing.graph.slots
+    spiking = timing.delays is not None
     path: list[PathStep] = []
     while at is not None:
         step = steps[at]
