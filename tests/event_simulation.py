@@ -1,14 +1,16 @@
 """The timing rules a second time: processes that wait for events, run by simpy.
 
-Nothing here computes a start or an end. Every stage is a process that waits until its inputs have
-come, holds the engine that it works on for as long as the work takes, and says when it is done;
-the clock of the simulation tells the time. It shares the graph and the profile with the package,
-and no line with its timing.
+Nothing here computes a start or an end. Every stage of every sample is a process that waits until
+its inputs have come, takes the engine that it works on, holds it for as long as the work takes,
+and says when it is done; the clock of the simulation tells the time. It shares the graph and the
+profile with the package, and no line with its timing.
 """
 
+import heapq
 from collections.abc import Generator, Mapping
+from itertools import count
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 import simpy
 
@@ -20,108 +22,172 @@ Event = Any  # simpy has no types
 DIGITAL = ("product", "elementwise")
 
 
-def simulate_snn(
-    graph: Graph, delays: Mapping[str, int], profile: Profile
-) -> dict[str, tuple[int, ...]]:
-    """The cycle at which each slot of each stage is ready."""
-    return _Simulation(graph, delays, profile, slots=graph.slots, passes=1).run()
+class Network(NamedTuple):
+    """What every sample runs through."""
+
+    graph: Graph
+    delays: Mapping[str, int]
+    profile: Profile
+    slots: int
+    passes: int  # of an analog layer, per slot
 
 
-def simulate_qnn(graph: Graph, profile: Profile, passes: int) -> dict[str, tuple[int, ...]]:
+def spiking(graph: Graph, delays: Mapping[str, int], profile: Profile) -> Network:
+    return Network(graph, delays, profile, graph.slots, 1)
+
+
+def quantised(graph: Graph, profile: Profile, passes: int) -> Network:
     """The quantised twin: one slot, which an analog layer serves with so many passes."""
-    delays = dict.fromkeys(graph.boundaries, 1)
-    return _Simulation(graph, delays, profile, slots=1, passes=passes).run()
+    return Network(graph, dict.fromkeys(graph.boundaries, 1), profile, 1, passes)
 
 
-class _Simulation:
-    def __init__(
-        self, graph: Graph, delays: Mapping[str, int], profile: Profile, slots: int, passes: int
-    ) -> None:
-        self.graph, self.delays, self.profile = graph, delays, profile
-        self.slots, self.passes = slots, passes
-        self.env = simpy.Environment()
+def simulate(network: Network, samples: int = 1, interval: int = 0) -> list["Sample"]:
+    """Send samples through a network, one every `interval` cycles."""
+    env = simpy.Environment()
+    servers: dict[str, Server] = {}
+    stream = [Sample(env, network, number, servers) for number in range(samples)]
+    for number, sample in enumerate(stream):
+        env.process(sample.enter(number * interval))
+    env.run()
+    return stream
+
+
+class Server:
+    """Something that one sample uses at a time; when it is free, the oldest that waits gets it."""
+
+    def __init__(self, env: Any) -> None:
+        self.env, self.free = env, True
+        self.waiting: list[tuple[int, int, Event]] = []
+        self.tickets = count()
+
+    def request(self, sample: int) -> Event:
+        granted = self.env.event()
+        heapq.heappush(self.waiting, (sample, next(self.tickets), granted))
+        self._decide_later()
+        return granted
+
+    def release(self) -> None:
+        self.free = True
+        self._decide_later()
+
+    def _decide_later(self) -> None:
+        """Decide when all else of this instant has happened, so that its order does not matter."""
+        decision = simpy.events.Event(self.env)
+        decision._ok, decision._value = True, None
+        decision.callbacks.append(self._decide)
+        self.env.schedule(decision, priority=simpy.events.NORMAL + 1)
+
+    def _decide(self, _: Event) -> None:
+        if self.free and self.waiting:
+            self.free = False
+            heapq.heappop(self.waiting)[-1].succeed()
+
+
+class Sample:
+    """One sample: `ready[stage]` are the cycles at which its slots came, `held[stage]` from when
+    to when the stage kept its engine."""
+
+    def __init__(self, env: Any, network: Network, number: int, servers: dict[str, Server]) -> None:
+        self.env, self.number, self.servers = env, number, servers
+        self.graph, self.delays, self.profile, self.slots, self.passes = network
+        self.ready: dict[str, list[int]] = {stage.name: [] for stage in self.graph.stages}
+        self.held: dict[str, tuple[int, int]] = {}
         self.came: dict[str, list[Event]] = {
-            name: [self.env.event() for _ in range(slots)]
-            for name in (INPUT, *(stage.name for stage in graph.stages))
+            name: [env.event() for _ in range(self.slots)] for name in (INPUT, *self.ready)
         }
         # Digital stages also say when each row group of each head is there: [head][row group].
         self.rows_came: dict[str, list[list[Event]]] = {
             stage.name: [
-                [self.env.event() for _ in range(ceil(stage.rows / profile.array_size))]
+                [env.event() for _ in range(ceil(stage.rows / self.profile.array_size))]
                 for _ in range(stage.copies)
             ]
-            for stage in graph.stages
+            for stage in self.graph.stages
             if stage.kind in DIGITAL
         }
-        self.pools: dict[str, Any] = {}
 
-    def run(self) -> dict[str, tuple[int, ...]]:
-        ready: dict[str, list[int]] = {stage.name: [] for stage in self.graph.stages}
-        for name, times in ready.items():
-            for event in self.came[name]:
-                event.callbacks.append(lambda _, times=times: times.append(self.env.now))
+    def enter(self, at: int) -> Process:
+        """All slots of the source are there at once; from then on every stage waits for its own."""
+        yield self.env.timeout(at)
         for event in self.came[INPUT]:
             event.succeed()
+        issued: dict[str, Event] = {}  # the newest digital stage on each pool, in program order
         for stage in self.graph.stages:
-            self.env.process(self._behaviour(stage))
-        self.env.run()
-        assert all(len(times) == self.slots for times in ready.values()), "a stage never finished"
-        return {name: tuple(times) for name, times in ready.items()}
+            if stage.kind not in DIGITAL:
+                work = self._analog if stage.kind == "analog" else self._neurons
+                self.env.process(work(stage))
+            else:
+                before = issued.get(self._pool(stage))
+                issued[self._pool(stage)] = self.env.process(self._digital(stage, before))
 
-    def _behaviour(self, stage: Stage) -> Process:
-        if stage.kind == "analog":
-            return self._analog(stage)
-        if stage.fires:
-            return self._firing(stage)
-        if stage.kind == "quantise":
-            return self._quantise(stage)
-        # Digital stages of one pool are issued in program order: the requests queue up here,
-        # in the order of the graph, before any time has passed.
-        return self._digital(stage, self._pool(stage).request())
+    def _done(self, stage: Stage, slot: int) -> None:
+        self.ready[stage.name].append(self.env.now)
+        self.came[stage.name][slot].succeed()
+
+    def _take(self, stage: Stage, engine: str) -> Process:
+        yield self.servers.setdefault(engine, Server(self.env)).request(self.number)
+        self.held[stage.name] = (self.env.now, -1)
+
+    def _give_back(self, stage: Stage, engine: str) -> None:
+        self.held[stage.name] = (self.held[stage.name][0], self.env.now)
+        self.servers[engine].release()
 
     def _analog(self, stage: Stage) -> Process:
         (source,) = stage.after
         for slot in range(self.slots):
             yield self.came[source][slot]
+            if slot == 0:
+                yield from self._take(stage, stage.name)
             for _ in range(self.passes):
                 yield self.env.timeout(self.profile.pass_cycles(stage.inner, stage.copies))
-            self.came[stage.name][slot].succeed()
+            self._done(stage, slot)
+        self._give_back(stage, stage.name)
 
-    def _firing(self, stage: Stage) -> Process:
-        delay = self.slots if stage.full_lookahead else self.delays[stage.name]
-        for slot in range(self.slots):
-            last_seen = min(slot + delay, self.slots) - 1
+    def _neurons(self, stage: Stage) -> Process:
+        """Decide slot after slot; a quantiser decides once, for all slots."""
+        if stage.kind == "quantise":
+            prefix = self.slots if stage.prefix is None else min(stage.prefix, self.slots)
+            decisions = [(prefix - 1, range(self.slots))]
+        else:
+            delay = self.slots if stage.full_lookahead else self.delays[stage.name]
+            decisions = [
+                (min(slot + delay, self.slots) - 1, range(slot, slot + 1))
+                for slot in range(self.slots)
+            ]
+        for number, (last_seen, slots) in enumerate(decisions):
             yield self.env.all_of([self.came[source][last_seen] for source in stage.after])
+            if number == 0:
+                yield from self._take(stage, stage.name)
             yield self.env.timeout(self.profile.neuron_step_cycles)
-            self.came[stage.name][slot].succeed()
+            for slot in slots:
+                self._done(stage, slot)
+        self._give_back(stage, stage.name)
 
-    def _quantise(self, stage: Stage) -> Process:
-        (source,) = stage.after
-        prefix = self.slots if stage.prefix is None else min(stage.prefix, self.slots)
-        yield self.came[source][prefix - 1]
-        yield self.env.timeout(self.profile.neuron_step_cycles)
-        self._all_slots(stage)
+    def _pool(self, stage: Stage) -> str:
+        """The arrays or the engines that a digital stage shares with others of its kind."""
+        return f"{stage.block if self.profile.engine_sharing == 'per-block' else ''} {stage.kind}"
 
-    def _digital(self, stage: Stage, turn: Event) -> Process:
+    def _digital(self, stage: Stage, before: Event | None) -> Process:
         """Heads run side by side, each on an engine of its own as long as there are any."""
-        yield turn
         profile = self.profile
+        streamed = profile.attention == "streamed"
+        if before is not None:  # a pool does the stages of one sample in program order
+            yield before
+        yield self._row_group(stage, 0, 0) if streamed else self._complete(stage)
+        yield from self._take(stage, self._pool(stage))
         engines = profile.arrays if stage.kind == "product" else profile.engines
-        if profile.attention == "streamed":  # a head keeps one array and one engine to itself
+        if streamed:  # a head keeps one array and one engine to itself
             engines = min(profile.arrays, profile.engines)
         lanes = [simpy.Resource(self.env) for _ in range(engines)]
-        head_process = self._streamed_head if profile.attention == "streamed" else self._serial_head
-        heads = [
-            self.env.process(head_process(stage, head, lanes[head % engines]))
+        run_head = self._streamed_head if streamed else self._serial_head
+        yield self.env.all_of([
+            self.env.process(run_head(stage, head, lanes[head % engines]))
             for head in range(stage.copies)
-        ]
-        yield self.env.all_of(heads)
-        self._pool(stage).release(turn)
-        self._all_slots(stage)
+        ])  # fmt: skip
+        for slot in range(self.slots):
+            self._done(stage, slot)
+        self._give_back(stage, self._pool(stage))
 
-    def _serial_head(self, stage: Stage, head: int, lane: Event) -> Process:
-        """The whole of one head, once all its operands are complete."""
-        yield self.env.all_of([self.came[source][-1] for source in stage.after])
+    def _serial_head(self, stage: Stage, head: int, lane: Any) -> Process:
         with lane.request() as mine:
             yield mine
             if stage.kind == "product":
@@ -132,13 +198,13 @@ class _Simulation:
                 values = stage.rows * stage.columns
                 yield self.env.timeout(ceil(values / self.profile.engine_lanes))
 
-    def _streamed_head(self, stage: Stage, head: int, lane: Event) -> Process:
+    def _streamed_head(self, stage: Stage, head: int, lane: Any) -> Process:
         """Row group by row group, each as soon as the operands' rows are there."""
         size = self.profile.array_size
         with lane.request() as mine:
             yield mine
             for group, done in enumerate(self.rows_came[stage.name][head]):
-                yield self.env.all_of(self._streamed_operands(stage, head, group))
+                yield self._row_group(stage, head, group)
                 if stage.kind == "product":
                     yield self.env.timeout(self._row_group_cycles(stage))
                     self.env.process(self._drain(done))
@@ -148,8 +214,11 @@ class _Simulation:
                     done.succeed()
             yield self.rows_came[stage.name][head][-1]
 
-    def _streamed_operands(self, stage: Stage, head: int, group: int) -> list[Event]:
-        """A product needs all of its second operand; other operands may come in row groups."""
+    def _complete(self, stage: Stage) -> Event:
+        return self.env.all_of([self.came[source][-1] for source in stage.after])
+
+    def _row_group(self, stage: Stage, head: int, group: int) -> Event:
+        """What a row group needs: a product all of its second operand, else matching row groups."""
         needed = []
         for position, source in enumerate(stage.after):
             before = None if source == INPUT else self.graph.stage(source)
@@ -162,7 +231,7 @@ class _Simulation:
                 needed.append(self.rows_came[source][head][group])
             else:
                 needed.append(self.came[source][-1])
-        return needed
+        return self.env.all_of(needed)
 
     def _drain(self, done: Event) -> Process:
         """Rows leave an array while the next ones are already inside."""
@@ -174,13 +243,3 @@ class _Simulation:
 
     def _row_group_cycles(self, stage: Stage) -> int:
         return stage.inner * ceil(stage.columns / self.profile.array_size)
-
-    def _all_slots(self, stage: Stage) -> None:
-        """A complete result: every slot of it is there at once."""
-        for event in self.came[stage.name]:
-            event.succeed()
-
-    def _pool(self, stage: Stage) -> Any:
-        """The arrays or the engines that a digital stage shares with others of its kind."""
-        owner = stage.block if self.profile.engine_sharing == "per-block" else ""
-        return self.pools.setdefault(f"{owner}/{stage.kind}", simpy.Resource(self.env))

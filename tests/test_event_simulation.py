@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from event_simulation import DIGITAL, simulate_qnn, simulate_snn
+from event_simulation import DIGITAL, Network, quantised, simulate, spiking
 from falcon_snn.config import FalconConfig, falcon_config
 from falcon_snn.hardware.profile import Profile, load_profile
 from falcon_snn.pipeline.falcon_graph import falcon_graph
@@ -89,14 +89,20 @@ def random_digital(
 
 
 def assert_equal_everywhere(graph: Graph, delays: dict[str, int], profile: Profile) -> None:
-    timing = time_snn(graph, delays, profile)
-    assert {s.name: timing.ready(s.name) for s in graph.stages} == simulate_snn(
-        graph, delays, profile
+    cases = (
+        (time_snn(graph, delays, profile), spiking(graph, delays, profile)),
+        (time_qnn(graph, profile, "strict"), quantised(graph, profile, graph.bits)),
+        (time_qnn(graph, profile, "bit-parallel"), quantised(graph, profile, 1)),
     )
-    for passes, style in ((graph.bits, "strict"), (1, "bit-parallel")):
-        quantised = time_qnn(graph, profile, style)  # type: ignore[arg-type]
-        expected = simulate_qnn(graph, profile, passes)
-        assert {s.name: quantised.ready(s.name) for s in graph.stages} == expected
+    for timing, network in cases:
+        (sample,) = simulate(network)
+        assert {s.name: list(timing.ready(s.name)) for s in graph.stages} == sample.ready
+
+
+def core_us(network: Network) -> float:
+    """Core latency of one sample, by the simulation alone, on the paper's clock of 100 MHz."""
+    (sample,) = simulate(network)
+    return max(sample.ready[name][-1] for name in network.graph.outputs) / 100
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
@@ -131,33 +137,35 @@ def test_the_simulation_alone_gives_the_published_figures(setting: str) -> None:
     dataset, model = setting.split("-")
     config = falcon_config(model, dataset)
     graph = falcon_graph(config)
-    last = graph.outputs[0]
     for configuration, figures in MAIN_RESULTS[setting].items():
         if configuration == "qnn":
-            cycles = simulate_qnn(graph, PAPER, passes=3)[last][-1]
+            network = quantised(graph, PAPER, passes=3)
         else:
-            delays = parse_schedule(configuration, config, dataset, model)
-            cycles = simulate_snn(graph, delays, PAPER)[last][-1]
-        assert cycles / 100 == figures.latency_us
+            network = spiking(graph, parse_schedule(configuration, config, dataset, model), PAPER)
+        assert core_us(network) == figures.latency_us
 
 
 def test_the_simulation_alone_gives_the_prefix_and_uniform_figures() -> None:
     for row in QK_PREFIX:
         config = falcon_config("medium", "gsc", qk_prefix=row.prefix)
         delays = parse_schedule("balanced", config, "gsc", "medium")
-        ready = simulate_snn(falcon_graph(config), delays, PAPER)
-        assert ready["block2.residual2"][-1] / 100 == row.latency_us
+        assert core_us(spiking(falcon_graph(config), delays, PAPER)) == row.latency_us
+        (sample,) = simulate(spiking(falcon_graph(config), delays, PAPER))
+        stem = sample.ready["stem.fc2"]
+        assert (stem[0], stem[-1]) == (764, 1892)  # block 0 starts; the stem's last slot
     graph = falcon_graph(falcon_config("large", "gsc"))
     for delay, figures in UNIFORM_DELAYS_GSC_LARGE.items():
-        ready = simulate_snn(graph, dict.fromkeys(graph.boundaries, delay), PAPER)
-        assert ready["block4.residual2"][-1] / 100 == figures.latency_us
+        delays = dict.fromkeys(graph.boundaries, delay)
+        assert core_us(spiking(graph, delays, PAPER)) == figures.latency_us
 
 
 def test_streamed_attention_saves_three_microseconds_per_block() -> None:
     """By hand, for 98 tokens: the 301 cycles of ConSmax hide behind QK^T and AV."""
-    streamed = replace(PAPER, attention="streamed")
     graph = falcon_graph(falcon_config("medium", "gsc"))
+    streamed = replace(PAPER, attention="streamed")
     delays = dict.fromkeys(graph.boundaries, 1)
-    slow = simulate_snn(graph, delays, PAPER)["block2.residual2"][-1]
-    fast = simulate_snn(graph, delays, streamed)["block2.residual2"][-1]
-    assert slow - fast == 3 * 301
+    for slow, fast in (
+        (spiking(graph, delays, PAPER), spiking(graph, delays, streamed)),
+        (quantised(graph, PAPER, 3), quantised(graph, streamed, 3)),
+    ):
+        assert core_us(slow) - core_us(fast) == pytest.approx(3 * 3.01)
