@@ -1,7 +1,7 @@
 """Hardware profiles: what the chip is, one TOML file, each value with its unit and its source."""
 
 import tomllib
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from fractions import Fraction
 from importlib import resources
@@ -39,6 +39,7 @@ class Profile:
     t_adc_ns: float = _number("analog", 0.001, 1e6, "one conversion")
     active_rows: int = _number("analog", 1, 65536, "rows on at once, N_active")
     tile_rows: int = _number("analog", 1, 65536, "rows of a tile, R_tile")
+    subarray_rows: int = _number("analog", 1, 65536, "rows that a sub-array has in silicon")
     mux: int = _number("analog", 1, 65536, "column groups read one after the other, F_MUX")
     outputs_per_access: int = _number("analog", 1, 65536, "columns read at once")
     weight_slices: int = _number("analog", 1, 16, "columns that hold one weight")
@@ -95,6 +96,11 @@ class Profile:
         cycles = accesses * t_cycle_ns * _exact(self.clock_mhz) / 1000
         return -(-cycles.numerator // cycles.denominator)
 
+    @property
+    def tile_columns(self) -> int:
+        """Columns of a tile: F_MUX groups of as many as are read at once."""
+        return self.mux * self.outputs_per_access
+
     def turns(self, copies: int) -> int:
         """How many of a layer's positions take turns on one copy of its arrays."""
         return -(-copies // -(-copies // self.tokens_per_copy))
@@ -131,6 +137,12 @@ class Key(NamedTuple):
             return False
         assert self.limits is not None
         return self.limits[0] <= value <= self.limits[1]
+
+
+def with_value(profile: Profile, key: str, value: Any) -> Profile:
+    """The profile with one value changed, by the name of its key."""
+    changes: dict[str, Any] = {key: value}
+    return replace(profile, **changes)
 
 
 def _keys() -> dict[str, Key]:

@@ -141,7 +141,7 @@ def _write_picture(path: Path, title: str, timings: Mapping[str, Timing]) -> Non
     handles = [Patch(color=colour, label=kind) for kind, colour in COLOURS.items()]
     figure.legend(handles=handles, loc="upper right", ncols=4, frameon=False)
     figure.suptitle(title, x=0.01, ha="left", fontsize=13)
-    figure.tight_layout(rect=(0, 0, 1, 0.995))
+    figure.tight_layout(rect=(0, 0, 1, 1 - 0.3 / figure.get_figheight()))
     with replacing(path) as temporary:
         figure.savefig(temporary)
 
