@@ -41,13 +41,25 @@ def quantised(graph: Graph, profile: Profile, passes: int) -> Network:
     return Network(graph, dict.fromkeys(graph.boundaries, 1), profile, 1, passes)
 
 
-def simulate(network: Network, samples: int = 1, interval: int = 0) -> list["Sample"]:
-    """Send samples through a network, one every `interval` cycles."""
+def simulate(
+    network: Network,
+    samples: int = 1,
+    interval: int = 0,
+    timetable: Mapping[str, int] | None = None,
+) -> list["Sample"]:
+    """Send samples through a network, one every `interval` cycles.
+
+    A timetable says how long after its sample entered a stage may take its engine; without one,
+    stages take it as soon as they can.
+    """
     env = simpy.Environment()
     servers: dict[str, Server] = {}
-    stream = [Sample(env, network, number, servers) for number in range(samples)]
-    for number, sample in enumerate(stream):
-        env.process(sample.enter(number * interval))
+    stream = [
+        Sample(env, network, number, servers, number * interval, timetable or {})
+        for number in range(samples)
+    ]
+    for sample in stream:
+        env.process(sample.enter())
     env.run()
     return stream
 
@@ -87,8 +99,17 @@ class Sample:
     """One sample: `ready[stage]` are the cycles at which its slots came, `held[stage]` from when
     to when the stage kept its engine."""
 
-    def __init__(self, env: Any, network: Network, number: int, servers: dict[str, Server]) -> None:
+    def __init__(
+        self,
+        env: Any,
+        network: Network,
+        number: int,
+        servers: dict[str, Server],
+        entry: int,
+        timetable: Mapping[str, int],
+    ) -> None:
         self.env, self.number, self.servers = env, number, servers
+        self.entry, self.timetable = entry, timetable
         self.graph, self.delays, self.profile, self.slots, self.passes = network
         self.ready: dict[str, list[int]] = {stage.name: [] for stage in self.graph.stages}
         self.held: dict[str, tuple[int, int]] = {}
@@ -105,9 +126,9 @@ class Sample:
             if stage.kind in DIGITAL
         }
 
-    def enter(self, at: int) -> Process:
+    def enter(self) -> Process:
         """All slots of the source are there at once; from then on every stage waits for its own."""
-        yield self.env.timeout(at)
+        yield self.env.timeout(self.entry)
         for event in self.came[INPUT]:
             event.succeed()
         issued: dict[str, Event] = {}  # the newest digital stage on each pool, in program order
@@ -124,6 +145,9 @@ class Sample:
         self.came[stage.name][slot].succeed()
 
     def _take(self, stage: Stage, engine: str) -> Process:
+        planned = self.entry + self.timetable.get(stage.name, 0)
+        if planned > self.env.now:
+            yield self.env.timeout(planned - self.env.now)
         yield self.servers.setdefault(engine, Server(self.env)).request(self.number)
         self.held[stage.name] = (self.env.now, -1)
 
@@ -133,12 +157,13 @@ class Sample:
 
     def _analog(self, stage: Stage) -> Process:
         (source,) = stage.after
+        pass_cycles = self.profile.pass_cycles(stage.inner, stage.copies)
         for slot in range(self.slots):
             yield self.came[source][slot]
             if slot == 0:
                 yield from self._take(stage, stage.name)
             for _ in range(self.passes):
-                yield self.env.timeout(self.profile.pass_cycles(stage.inner, stage.copies))
+                yield self.env.timeout(pass_cycles)
             self._done(stage, slot)
         self._give_back(stage, stage.name)
 
