@@ -1,10 +1,14 @@
-"""What all tests share: a fixed hypothesis profile and the folder of real speech, if there is one."""
+"""What all tests share: a fixed hypothesis profile, the folder of real speech if there is one."""
 
 import os
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import settings
+
+if not torch.cuda.is_available():  # Triton's interpreter stands in for the GPU
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 # Deterministic examples: a red test is red again on the next run and on every machine.
 settings.register_profile("falcon", deadline=None, derandomize=True, max_examples=60)

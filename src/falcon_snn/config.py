@@ -24,6 +24,9 @@ class FalconConfig:
     slots: int = 7  # T, the spike slots of a stage
     qk_prefix: int | None = None  # p, the slots that Q and K wait for; None means all of them
     weight_bits: int = 8
+    input_levels: int = (
+        32  # integer levels per unit of input: log-mel in 1/32, spike counts as such
+    )
 
     def __post_init__(self) -> None:
         if not 1 <= self.slots <= 8:
@@ -72,14 +75,15 @@ def falcon_config(
         raise FalconError(f"unknown model '{model}'; choose one of {', '.join(MODELS)}")
     if dataset not in DATASETS:
         raise FalconError(f"unknown dataset '{dataset}'; choose one of {', '.join(DATASETS)}")
-    features, tokens = {"gsc": (64, 98), "ssc": (140, 100)}[dataset]
+    features, tokens, input_levels = {"gsc": (64, 98, 32), "ssc": (140, 100, 1)}[dataset]
     if model == "tiny":
         return FalconConfig(
             blocks=1, features=features, tokens=tokens, classes=classes, hidden=64, heads=2,
             ffn=128, encoder_channels=8, stem_channels=16, slots=slots, qk_prefix=qk_prefix,
+            input_levels=input_levels,
         )  # fmt: skip
     blocks = {"medium": 3, "large": 5}[model]
     return FalconConfig(
         blocks=blocks, features=features, tokens=tokens, classes=classes, slots=slots,
-        qk_prefix=qk_prefix,
+        qk_prefix=qk_prefix, input_levels=input_levels,
     )  # fmt: skip

@@ -1,0 +1,161 @@
+"""The firing rule SN_delta in public: `fire` gives spikes, `fire_train` gives gradients too."""
+
+import logging
+import os
+from functools import cache
+from importlib.util import find_spec
+from typing import Any, overload
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from falcon_snn.errors import FalconError
+from falcon_snn.neuron import reference
+from falcon_snn.neuron.parameters import (
+    Neurons,
+    Parameter,
+    check_currents,
+    check_delay,
+    make_neurons,
+)
+
+BACKENDS = ("reference", "torch", "numba", "triton")
+_log = logging.getLogger(__name__)
+
+
+@overload
+def fire(
+    currents: Tensor,
+    delay: int,
+    *,
+    threshold: Parameter = ...,
+    offset: Parameter = ...,
+    static: Parameter = ...,
+    backend: str = ...,
+) -> Tensor: ...
+@overload
+def fire(
+    currents: NDArray[np.floating],
+    delay: int,
+    *,
+    threshold: Parameter = ...,
+    offset: Parameter = ...,
+    static: Parameter = ...,
+    backend: str = ...,
+) -> NDArray[np.uint8]: ...
+def fire(
+    currents: Tensor | NDArray[np.floating],
+    delay: int,
+    *,
+    threshold: Parameter = 1.0,
+    offset: Parameter = 0.0,
+    static: Parameter = 0.0,
+    backend: str = "auto",
+) -> Tensor | NDArray[np.uint8]:
+    """Spikes `uint8 [T, ...]` of currents `[T, ...]` under firing delay `delay`; no gradient.
+
+    The potential starts at V = 1/2 + offset. Before decision t the neuron takes in the slots up
+    to t_e = min(t + delay - 1, T - 1), V <- V + static/T + I(t'); then it decides
+    s(t) = 1[V >= threshold] and resets softly, V <- V - threshold s(t).
+
+    `threshold`, `offset` and `static` broadcast over the neurons. Torch in, torch out on the same
+    device; NumPy in, NumPy out. All backends add in the same order and give the same spikes.
+    """
+    tensor = _as_tensor(currents)
+    with torch.no_grad():
+        spikes = fire_checked(tensor.detach(), delay, threshold, offset, static, backend)
+    return spikes.numpy() if isinstance(currents, np.ndarray) else spikes
+
+
+def choose_backend(currents: Tensor) -> str:
+    """What `auto` takes: numba for CPU tensors; on a GPU triton, or torch if it is missing."""
+    if currents.device.type == "cpu":
+        return "numba"
+    if currents.device.type == "cuda" and find_spec("triton") is not None:
+        return "triton"
+    return "torch"
+
+
+def fire_checked(
+    currents: Tensor,
+    delay: int,
+    threshold: Parameter,
+    offset: Parameter,
+    static: Parameter,
+    backend: str,
+) -> Tensor:
+    currents = check_currents(currents)
+    delay = check_delay(delay, currents.shape[0])
+    neurons = make_neurons(currents, threshold, offset, static)
+    spikes = torch.empty(currents.shape, dtype=torch.uint8, device=currents.device)
+    run_backend(backend, currents, delay, neurons, spikes)
+    return spikes
+
+
+def run_backend(backend: str, currents: Tensor, delay: int, neurons: Neurons, out: Tensor) -> None:
+    """Write the spikes to `out` with the named backend, or say why it cannot run."""
+    name = resolve_backend(backend, currents)
+    if not currents.numel():
+        return
+    if name == "reference":
+        spikes, rest = reference.integrate_and_fire(
+            currents.unbind(0), delay, neurons.threshold, neurons.initial, neurons.static_per_slot
+        )
+        out.copy_(torch.stack(spikes))
+        finite = bool(torch.isfinite(rest).all())
+    else:
+        finite = _module(name).run(currents, delay, neurons, out)
+    if not finite:
+        raise FalconError("currents hold NaN or infinity, or their sum overflows")
+
+
+def resolve_backend(backend: str, currents: Tensor) -> str:
+    """The backend's name, `auto` resolved and announced, checked to be able to run."""
+    if backend == "auto":
+        backend = choose_backend(currents)
+        _announce(backend, currents.device.type)
+    if backend not in BACKENDS:
+        raise FalconError(f"unknown backend '{backend}'; choose auto or {', '.join(BACKENDS)}")
+    device = currents.device.type
+    if backend == "numba" and device != "cpu":
+        raise FalconError(f"backend 'numba' runs on the CPU; the currents are on '{device}'")
+    if backend in ("numba", "triton") and find_spec(backend) is None:
+        raise FalconError(f"backend '{backend}' cannot run: {backend} is not installed")
+    if backend == "triton" and device != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
+        raise FalconError(
+            f"backend 'triton' needs currents on a GPU, not on '{device}' "
+            "(TRITON_INTERPRET=1 runs it slowly on the CPU)"
+        )
+    return backend
+
+
+@cache
+def _announce(backend: str, device: str) -> None:
+    _log.info("backend auto: '%s' for currents on '%s'", backend, device)
+
+
+def _module(backend: str) -> Any:
+    """The backend's module, imported on first use: numba and triton take seconds to load."""
+    if backend == "torch":
+        from falcon_snn.neuron import torch_backend
+
+        return torch_backend
+    if backend == "numba":
+        from falcon_snn.neuron import numba_backend
+
+        return numba_backend
+    from falcon_snn.neuron import triton_backend
+
+    return triton_backend
+
+
+def _as_tensor(currents: Tensor | NDArray[np.floating]) -> Tensor:
+    if isinstance(currents, Tensor):
+        return currents
+    if not isinstance(currents, np.ndarray):
+        raise FalconError(f"currents are a {type(currents).__name__}; give a tensor or an array")
+    if currents.dtype not in (np.float16, np.float32, np.float64):
+        raise FalconError(f"currents are {currents.dtype}; they must be floating point")
+    return torch.from_numpy(np.require(currents, requirements=["C", "W"]))

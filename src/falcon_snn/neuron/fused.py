@@ -1,0 +1,170 @@
+"""Launching the fused Triton kernels; `layers` calls these for backend `triton`."""
+
+import os
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from falcon_snn.errors import FalconError
+from falcon_snn.neuron import fused_kernels as kernels
+from falcon_snn.neuron.packed import encoding_table
+
+if TYPE_CHECKING:
+    from falcon_snn.neuron.layers import AttentionCurve, IntegerNeurons
+
+_CHUNK = 32  # bytes per step of the int8 product, the smallest that the tensor cores take
+
+
+def _require_gpu(tensor: Tensor) -> bool:
+    """True on a GPU; False under Triton's interpreter, which stands in for one in tests."""
+    if tensor.device.type == "cuda":
+        return True
+    if os.environ.get("TRITON_INTERPRET") == "1":
+        return False
+    raise FalconError(
+        f"backend 'triton' needs a GPU; the input is on '{tensor.device}' (use backend numba)"
+    )
+
+
+def _tile(rows: int, outputs: int, width: int) -> dict[str, int]:
+    """Tile sizes and warps for a product; found by measurement, see benchmarks/kernel.py."""
+    return {"BLOCK_M": 128, "BLOCK_N": 32 if outputs % 64 else 64, "num_warps": 8, "num_stages": 1}
+
+
+def _padded(weight: Tensor) -> Tensor:
+    """Weights [outputs, runs, width], each run padded with zeros to whole chunks."""
+    return F.pad(weight, (0, -weight.shape[2] % _CHUNK)).contiguous()
+
+
+def _launch(
+    x: Tensor, weight: Tensor, out: Tensor, neurons: "IntegerNeurons", rows: int,
+    slots: int, delay: int, geometry: dict[str, int],
+) -> Tensor:  # fmt: skip
+    on_gpu = _require_gpu(x)
+    outputs, runs, width = weight.shape
+    tile = _tile(rows, outputs, runs * width)
+    grid = (-(-outputs // tile["BLOCK_N"]), -(-rows // tile["BLOCK_M"]))
+    kernels.spiking_matmul[grid](
+        x, _padded(weight), out, neurons.factor, neurons.static, neurons.initial,
+        neurons.threshold, rows, outputs, **geometry, RUNS=runs, WIDTH=width, SLOTS=slots,
+        DELAY=delay, HOLD=runs * width <= 512, ASM=on_gpu, BLOCK_K=_CHUNK, **tile,
+    )  # fmt: skip
+    return out
+
+
+def linear(
+    packed: Tensor, weight: Tensor, neurons: "IntegerNeurons", slots: int, delay: int
+) -> Tensor:
+    rows, inputs = packed.shape
+    outputs = weight.shape[0]
+    out = torch.empty(rows, outputs, dtype=torch.uint8, device=packed.device)
+    geometry = {
+        "TOKENS": 1, "FEATURES": 1, "BORDER": 0, "IN_LINE": inputs, "IN_PIXEL": 0,
+        "OUT_BORDER": 0, "OUT_LINE": outputs, "OUT_PIXEL": 0,
+    }  # fmt: skip
+    return _launch(
+        packed.contiguous(), weight.unsqueeze(1), out, neurons, rows, slots, delay, geometry
+    )
+
+
+def conv(
+    bordered: Tensor, weight: Tensor, neurons: "IntegerNeurons", slots: int, delay: int,
+    stride: int, *, border: bool,
+) -> Tensor:  # fmt: skip
+    clips, tokens, bands, channels = bordered.shape
+    outputs, tokens, features = weight.shape[0], tokens - 2, (bands - 3) // stride + 1
+    edge = int(border)
+    shape = (clips, tokens + 2 * edge, features + 2 * edge, outputs)
+    make = torch.zeros if border else torch.empty
+    out = make(shape, dtype=torch.uint8, device=bordered.device)
+    geometry = {
+        "TOKENS": tokens, "FEATURES": features,
+        "BORDER": 1, "IN_LINE": bands * channels, "IN_PIXEL": stride * channels,
+        "OUT_BORDER": edge, "OUT_LINE": shape[2] * outputs, "OUT_PIXEL": outputs,
+    }  # fmt: skip
+    rows = clips * tokens * features
+    return _launch(
+        bordered.contiguous(), weight.flatten(2), out, neurons, rows, slots, delay, geometry
+    )
+
+
+def residual(
+    a: Tensor, b: Tensor, factor_b: Tensor, neurons: "IntegerNeurons", slots: int, delay: int
+) -> Tensor:
+    _require_gpu(a)
+    rows, channels = a.shape
+    out = torch.empty_like(a)
+    grid = (-(-channels // 32), -(-rows // 128))
+    kernels.residual[grid](
+        a.contiguous(), b.contiguous(), out, neurons.factor, factor_b, neurons.static,
+        neurons.initial, neurons.threshold, rows, channels, SLOTS=slots, DELAY=delay,
+        BLOCK_M=128, BLOCK_N=32,
+    )  # fmt: skip
+    return out
+
+
+def codes(
+    packed: Tensor, weight: Tensor, factor: Tensor, bias: Tensor, shift: Tensor, first: int
+) -> Tensor:
+    _require_gpu(packed)
+    rows, inputs = packed.shape
+    outputs = weight.shape[0]
+    out = torch.empty(rows, outputs, dtype=torch.int8, device=packed.device)
+    tile = _tile(rows, outputs, inputs)
+    grid = (-(-outputs // tile["BLOCK_N"]), -(-rows // tile["BLOCK_M"]))
+    kernels.quantised_matmul[grid](
+        packed.contiguous(), _padded(weight.unsqueeze(1)), out, factor, bias, shift, rows, outputs,
+        WIDTH=inputs, FIRST=first, BLOCK_K=_CHUNK, **tile,
+    )  # fmt: skip
+    return out
+
+
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, heads: int, curve: "AttentionCurve",
+    neurons: "IntegerNeurons", slots: int,
+) -> Tensor:  # fmt: skip
+    _require_gpu(v)
+    clips, tokens, hidden = v.shape
+    out = torch.empty_like(v)
+    block = max(32, 1 << (tokens - 1).bit_length())
+    grid = (clips * heads, -(-tokens // min(block, 64)))
+    kernels.attention[grid](
+        q, k, v, out, lengths, curve.slope, curve.offset, curve.table, neurons.factor,
+        neurons.static, neurons.initial, neurons.threshold, tokens, HEADS=heads,
+        SIZE=hidden // heads, SLOTS=slots, PADDED=lengths is not None,
+        BLOCK_Q=min(block, 64), BLOCK_T=block,
+    )  # fmt: skip
+    return out
+
+
+def encode(
+    features: Tensor, weight: Tensor, lengths: Tensor | None, neurons: "IntegerNeurons",
+    slots: int, kind: str,
+) -> Tensor:  # fmt: skip
+    _require_gpu(features)
+    clips, tokens, bands = features.shape
+    outputs = weight.shape[0]
+    shape = (clips, tokens + 2, bands // 2 + 2, outputs)
+    out = torch.zeros(shape, dtype=torch.uint8, device=features.device)
+    trains = torch.tensor(encoding_table(slots, kind), dtype=torch.uint8).to(features.device)
+    rows = clips * tokens * (bands // 2)
+    kernels.encode[(-(-rows // 64),)](
+        features.contiguous(), weight.contiguous(), out, neurons.factor, neurons.static,
+        neurons.initial, neurons.threshold, trains, lengths, rows, outputs, TOKENS=tokens,
+        FEATURES=bands, SLOTS=slots, PADDED=lengths is not None, BLOCK_M=64,
+        BLOCK_N=1 << (outputs - 1).bit_length(),
+    )  # fmt: skip
+    return out
+
+
+def pool(packed: Tensor, lengths: Tensor | None) -> Tensor:
+    _require_gpu(packed)
+    clips, tokens, channels = packed.shape
+    out = torch.empty(clips, channels, dtype=torch.int32, device=packed.device)
+    kernels.pool_counts[(clips, -(-channels // 32))](
+        packed, out, lengths, tokens, channels, PADDED=lengths is not None,
+        BLOCK_T=1 << (tokens - 1).bit_length(), BLOCK_N=32,
+    )  # fmt: skip
+    return out
