@@ -47,7 +47,8 @@ class Plan:
         self.profile = profile
         self.steps: list[Step] = []
         self.ready: dict[str, tuple[int, ...]] = {INPUT: ()}  # per slot, or per part of a QNN
-        self.rows: dict[str, tuple[int, ...]] = {}  # per row group, of streamed attention
+        # Streamed attention, per round and row group; by name, rows and heads of the stage.
+        self.rows: dict[tuple[str, int, int], tuple[int, ...]] = {}
         self.last_on: dict[str, tuple[int, ...]] = {}  # the newest step of a shared resource
 
     def add(
@@ -235,18 +236,20 @@ def _streamed(plan: Plan, stage: Stage, resource: str) -> None:
         min(profile.array_size, stage.rows - top)
         for top in range(0, stage.rows, profile.array_size)
     ]
-    # The first operand of a product, and every operand of an element-wise stage, may come in rows.
-    by_rows = stage.after[:1] if stage.kind == "product" else stage.after
     before = plan.last_on.get(resource, ())
     done: list[int] = []
     for number in range(rounds):
         for group, height in enumerate(heights):
             row = number * len(heights) + group
             after = before
-            for name in stage.after:
-                rows = plan.rows.get(name, ()) if name in by_rows else ()
-                matching = len(rows) == rounds * len(heights)
-                after += (rows[row],) if matching else plan.ready[name][-1:]
+            for position, name in enumerate(stage.after):
+                # Operands of the same rows and heads come in row groups; the second of a product
+                # is needed whole.
+                rows = plan.rows.get((name, stage.rows, stage.copies))
+                if rows is None or (stage.kind == "product" and position == 1):
+                    after += plan.ready[name][-1:]
+                else:
+                    after += (rows[row],)
             if stage.kind == "product":
                 cycles = row_group_cycles(stage, profile)
                 work = plan.add(stage, "product", row, cycles, after, resource)
@@ -257,5 +260,5 @@ def _streamed(plan: Plan, stage: Stage, resource: str) -> None:
                 cycles = elementwise_cycles(height, stage.columns, profile)
                 before = (plan.add(stage, "elementwise", row, cycles, after, resource),)
                 done.append(before[0])
-    plan.rows[stage.name] = tuple(done)
+    plan.rows[stage.name, stage.rows, stage.copies] = tuple(done)
     plan.last_on[resource] = before
