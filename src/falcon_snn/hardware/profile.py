@@ -4,6 +4,7 @@ import tomllib
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from fractions import Fraction
+from functools import cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -90,11 +91,15 @@ class Profile:
         """N_cycle = ceil(min(K, R_tile) / N_active) * F_MUX: accesses of one analog pass."""
         return self.row_groups(inner) * self.mux
 
+    @cached_property
+    def _access_cycles(self) -> Fraction:
+        t_cycle_ns = _exact(self.t_set_ns) + _exact(self.t_adc_ns)
+        return t_cycle_ns * _exact(self.clock_mhz) / 1000
+
     def access_cycles(self, accesses: int) -> int:
         """Digital cycles that cover some accesses, rounded up; exact for decimal settings."""
-        t_cycle_ns = _exact(self.t_set_ns) + _exact(self.t_adc_ns)
-        cycles = accesses * t_cycle_ns * _exact(self.clock_mhz) / 1000
-        return -(-cycles.numerator // cycles.denominator)
+        one = self._access_cycles
+        return -(-accesses * one.numerator // one.denominator)
 
     @property
     def tile_columns(self) -> int:

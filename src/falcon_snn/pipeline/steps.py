@@ -166,13 +166,13 @@ def _passes(plan: Plan, stage: Stage) -> None:
 
 def _fire(plan: Plan, stage: Stage, delay: int) -> None:
     last = plan.graph.slots - 1
-    cycles = plan.profile.neuron_step_cycles
+    cycles, neurons = plan.profile.neuron_step_cycles, f"{stage.name} neurons"
+    inputs = [plan.ready[name] for name in stage.after if name != INPUT]
     steps: list[int] = []
     for slot in range(plan.graph.slots):
         needed = min(slot + delay - 1, last)
-        after = tuple(step for name in stage.after for step in plan.slot(name, needed))
-        after += tuple(steps[-1:])
-        steps.append(plan.add(stage, "fire", slot, cycles, after, f"{stage.name} neurons"))
+        after = (*[ready[needed] for ready in inputs], *steps[-1:])
+        steps.append(plan.add(stage, "fire", slot, cycles, after, neurons))
     plan.ready[stage.name] = tuple(steps)
 
 

@@ -73,7 +73,10 @@ def _run(plan: Plan, delays: Mapping[str, int] | None) -> Timing:
     starts: list[int] = []
     ends: list[int] = []
     for step in plan.steps:
-        start = max((ends[before] for before in step.after), default=0)
+        start = 0
+        for before in step.after:
+            if ends[before] > start:
+                start = ends[before]
         starts.append(start)
         ends.append(start + step.cycles)
     return Timing(

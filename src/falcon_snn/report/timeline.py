@@ -191,7 +191,9 @@ def timeline_figure(title: str, timings: Mapping[str, Timing]) -> Any:
             figure.add_trace(
                 graph_objects.Bar(
                     orientation="h", name=kind, legendgroup=kind, showlegend=number == 1,
-                    marker={"color": colour, "line": {"width": 0.5, "color": colour}},
+                    marker={"color": colour, "line": {"width": 1.5, "color": colour}}
+                    if kind == "firing"
+                    else {"color": colour},
                     y=[_row_label(timing, bar.row) for bar in chosen],
                     base=[bar.start_us for bar in chosen],
                     x=[bar.end_us - bar.start_us for bar in chosen],
