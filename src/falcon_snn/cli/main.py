@@ -9,7 +9,16 @@ import sys
 import typer
 
 from falcon_snn import __version__
-from falcon_snn.cli import doctor, theory
+from falcon_snn.cli import (
+    doctor,
+    hardware,
+    latency,
+    related_work,
+    resources,
+    sweep,
+    theory,
+    throughput,
+)
 from falcon_snn.errors import FalconError
 
 app = typer.Typer(
@@ -34,6 +43,12 @@ def root(
 
 app.command("doctor")(doctor.doctor)
 app.command("theory")(theory.theory)
+app.command("latency")(latency.latency)
+app.command("throughput")(throughput.throughput)
+app.command("resources")(resources.resources)
+app.command("sweep")(sweep.sweep)
+app.command("related-work")(related_work.related_work)
+app.add_typer(hardware.app, name="hardware")
 
 
 def main() -> None:

@@ -1,0 +1,62 @@
+"""`falcon-snn hardware`: copy a profile to edit it, or see what one says and from where."""
+
+from pathlib import Path
+
+import typer
+
+from falcon_snn.cli.output import JsonFlag, notice, out, print_json
+from falcon_snn.errors import FalconError
+from falcon_snn.files import write_text
+from falcon_snn.hardware.profile import KEYS, load_profile, shipped_profiles
+
+app = typer.Typer(no_args_is_help=True, help="Copy a hardware profile to edit it, or show one.")
+
+
+@app.command("new")
+def new(
+    path: Path = typer.Argument(help="The TOML file to write."),
+    start: str = typer.Option("paper", "--from", help="The shipped profile to copy."),
+) -> None:
+    """Copy a shipped profile to a file of your own."""
+    shipped = shipped_profiles()
+    if start not in shipped:
+        raise FalconError(f"no shipped profile '{start}'; there are: {', '.join(shipped)}")
+    if path.exists():
+        raise FalconError(f"{path}: exists already; choose another name or remove it")
+    write_text(path, shipped[start])
+    notice(f"wrote {path}; edit it and pass --hardware {path}")
+
+
+@app.command("show")
+def show(
+    profile: str = typer.Argument("paper", help="A shipped name or a TOML file."),
+    as_json: bool = JsonFlag,
+) -> None:
+    """Show every value of a profile, with its meaning and where it comes from."""
+    loaded = load_profile(profile)
+    rows = [
+        {
+            "key": key.name,
+            "section": key.section,
+            "value": getattr(loaded, key.name),
+            "tag": loaded.sources[key.name].tag if key.name in loaded.sources else None,
+            "source": loaded.sources[key.name].text if key.name in loaded.sources else None,
+            "meaning": key.meaning,
+        }
+        for key in KEYS.values()
+    ]
+    if as_json:
+        print_json({"name": loaded.name, "values": rows})
+        return
+    from rich.table import Table
+
+    table = Table("key", "value", "tag", "meaning", "source")
+    for row in rows:
+        value = "unknown" if row["value"] is None else str(row["value"])
+        table.add_row(
+            str(row["key"]), value, str(row["tag"] or ""), str(row["meaning"]),
+            str(row["source"] or ""),
+        )  # fmt: skip
+    out.print(f"[bold]{loaded.name}[/]: one access {loaded.t_cycle_ns:g} ns, "
+              f"one cycle {loaded.cycle_ns:g} ns")  # fmt: skip
+    out.print(table)

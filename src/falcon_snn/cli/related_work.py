@@ -1,0 +1,70 @@
+"""`falcon-snn related-work`: the networks that the paper compares Falcon with."""
+
+from pathlib import Path
+
+import typer
+
+from falcon_snn.cli.output import JsonFlag, notice, out, print_json
+
+
+def related_work(
+    as_json: bool = JsonFlag,
+    trace: Path | None = typer.Option(
+        None, "--trace", metavar="FILE", help="Write when each engine did what; opens in Perfetto."
+    ),
+) -> None:
+    """Model SpikCommander, SpikeSCR and Spiking VGG-11 on digital engines, beside the paper."""
+    from falcon_snn.files import write_json
+    from falcon_snn.pipeline.chrome_trace import chrome_trace
+    from falcon_snn.pipeline.related_work import FIT_NOTE, SPREAD_NOTE
+    from falcon_snn.report.related_work import compare
+
+    rows = compare()
+    if trace is not None:
+        write_json(trace, chrome_trace(span for row in rows for span in row.modeled.spans()))
+        notice(f"timeline: {trace}")
+    if as_json:
+        print_json({
+            "note": FIT_NOTE,
+            "spread_note": SPREAD_NOTE,
+            "networks": [
+                {
+                    "name": row.published.method,
+                    "time_steps": row.modeled.time_steps,
+                    "published_us": row.published.latency_us,
+                    "modeled_us": row.modeled.us,
+                    "modeled_cycles": row.modeled.cycles,
+                    "error_percent": round(row.error_percent, 3),
+                    "spread_us": row.spread_us,
+                    "array_busy_percent": round(100 * row.modeled.busy("array"), 1),
+                    "vector_busy_percent": round(100 * row.modeled.busy("vector"), 1),
+                    "parameters_millions": row.published.parameters_millions,
+                    "published_accuracy_percent": row.published.accuracy_percent,
+                }
+                for row in rows
+            ],
+        })  # fmt: skip
+        return
+    from rich.table import Table
+
+    table = Table("network", caption=f"{FIT_NOTE}\n{SPREAD_NOTE}", caption_justify="left")
+    for heading in (
+        "T",
+        "published us",
+        "modeled us",
+        "error %",
+        "busy %\narray vector",
+        "spread us",
+    ):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(
+            row.published.method,
+            str(row.modeled.time_steps),
+            f"{row.published.latency_us:.2f}",
+            f"{row.modeled.us:.2f}",
+            f"{row.error_percent:+.2f}",
+            f"{100 * row.modeled.busy('array'):5.0f} {100 * row.modeled.busy('vector'):6.0f}",
+            f"{row.spread_us:.2f}",
+        )
+    out.print(table)

@@ -1,0 +1,87 @@
+"""`falcon-snn resources`: tiles, engines and area, and what sharing arrays would save."""
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from falcon_snn.cli import network_options as options
+from falcon_snn.cli.output import JsonFlag, notice, out, print_json
+
+
+def resources(
+    model: str = options.Model,
+    dataset: str = options.Dataset,
+    schedule: str = options.Schedule,
+    delay: list[str] = options.DelayChanges,
+    qk_prefix: int | None = options.QkPrefix,
+    slots: int | None = options.Slots,
+    hardware: str | None = options.Hardware,
+    attention: str | None = options.Attention,
+    graph: Path | None = options.GraphFile,
+    share: str = typer.Option(
+        "1,2,4,7,14,28,49,98", "--share", help="Tokens that take turns on one copy of the arrays."
+    ),
+    plot: Path | None = typer.Option(None, "--plot", help="Draw the curve: .png, .svg or .pdf."),
+    as_json: bool = JsonFlag,
+) -> None:
+    """Count tiles, neurons, engines and area, and trade tiles for time by sharing arrays."""
+    from falcon_snn.pipeline.resources import count_resources, sharing_curve
+    from falcon_snn.pipeline.sweep import parse_values
+
+    network = options.choose_graph(model, dataset, graph, slots, qk_prefix)
+    profile = options.choose_profile(hardware, attention)
+    delays = options.choose_delays(schedule, delay, network, model, dataset, own=graph is not None)
+    counted = count_resources(network, profile)
+    curve = sharing_curve(network, delays, profile, parse_values("tokens_per_copy", share))
+    if plot is not None:
+        from falcon_snn.report.curves import draw_sharing
+
+        draw_sharing(plot, curve, network.name)
+        notice(f"plot: {plot}")
+    report: dict[str, Any] = {
+        "network": network.name,
+        "tiles": counted.tiles,
+        "neurons": counted.neurons,
+        "systolic_arrays": counted.arrays,
+        "vector_engines": counted.engines,
+        "analog_area_mm2": counted.analog_area_mm2,
+        "digital_area_mm2": counted.digital_area_mm2,
+        "layers": [
+            {**layer._asdict(), "cell_use": round(layer.cell_use, 4), "tiles": layer.tiles}
+            for layer in counted.layers
+        ],
+        "sharing": [point._asdict() for point in curve],
+    }
+    if as_json:
+        print_json(report)
+    else:
+        _print(report)
+
+
+def _print(report: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    out.print(
+        f"[bold]{report['network']}[/]: {report['tiles']:,} analog tiles (a sub-array each), "
+        f"{report['neurons']:,} neurons, {report['systolic_arrays']} systolic arrays, "
+        f"{report['vector_engines']} vector engines"
+    )
+    for part in ("analog", "digital"):
+        area = report[f"{part}_area_mm2"]
+        known = "unknown to this profile" if area is None else f"{area:,.2f} mm2"
+        out.print(f"{part} area: {known}")
+    layers = Table("layer", "tiles per copy", "copies", "tiles", "cells used")
+    for layer in report["layers"]:
+        layers.add_row(
+            layer["layer"], str(layer["tiles_per_copy"]), f"{layer['copies']:,}",
+            f"{layer['tiles']:,}", f"{layer['cell_use']:.1%}",
+        )  # fmt: skip
+    out.print(layers)
+    curve = Table("tokens per copy", "tiles", "SNN us", "QNN us", "SNN per s", "QNN per s")
+    for point in report["sharing"]:
+        curve.add_row(
+            str(point["tokens_per_copy"]), f"{point['tiles']:,}", f"{point['snn_us']:.2f}",
+            f"{point['qnn_us']:.2f}", f"{point['snn_per_s']:,.0f}", f"{point['qnn_per_s']:,.0f}",
+        )  # fmt: skip
+    out.print(curve)

@@ -1,0 +1,159 @@
+"""Core latency of many schedules in one call.
+
+The steps of a graph are the same for every schedule; only the slot that a decision waits for
+moves with its delay. So the plan is made once, reduced to arrays, and run for many schedules.
+"""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from falcon_snn.errors import FalconError
+from falcon_snn.hardware.profile import Profile
+from falcon_snn.pipeline.graph import INPUT, Graph
+from falcon_snn.pipeline.steps import snn_plan
+
+Integers = NDArray[np.integer[Any]]
+
+LANES = 128  # schedules that one pass over the steps evaluates together
+
+
+def core_cycles_many(graph: Graph, delays: Integers, profile: Profile) -> NDArray[np.int64]:
+    """Core latency in cycles of each row of `delays` [n, boundaries], in boundary order.
+
+    Equal to `time_snn(...).core_cycles` row by row.
+    """
+    delays = np.asarray(delays)
+    boundaries = graph.boundaries
+    if delays.ndim != 2 or delays.shape[1] != len(boundaries):
+        raise FalconError(f"delays have shape {delays.shape}; expected (n, {len(boundaries)})")
+    if delays.size and not (delays.min() >= 1 and delays.max() <= graph.slots):
+        raise FalconError(f"a delay lies outside 1..{graph.slots}")
+    program = _program(graph, profile)
+    evaluate = _compiled()
+    rows = np.ascontiguousarray(delays, dtype=np.int8)
+    result = np.zeros(len(rows), dtype=np.int64)
+    workers = os.cpu_count() or 1
+    share = -(-len(rows) // (workers * LANES)) * LANES
+    with ThreadPoolExecutor(workers) as pool:  # the compiled code runs without the interpreter lock
+        parts = [slice(start, start + share) for start in range(0, len(rows), max(share, 1))]
+        jobs = [
+            pool.submit(evaluate, *program, rows[part], result[part], graph.slots) for part in parts
+        ]
+        for job in jobs:
+            job.result()
+    return result
+
+
+class _Program(NamedTuple):
+    """Steps as arrays: step i lasts cycles[i] after the steps before[first[i]:first[i+1]].
+
+    A decision of a searchable boundary also waits for entries of each of its rows of `slots`,
+    how many its delay says.
+    """
+
+    cycles: Integers
+    first: Integers
+    before: Integers
+    boundary: Integers  # -1 where no delay matters
+    slot: Integers
+    first_row: Integers
+    slots: Integers  # [rows, T] steps that make the slots of an input ready
+    outputs: Integers
+
+
+@cache
+def _program(graph: Graph, profile: Profile) -> _Program:
+    # With delay T the decisions depend on the last slot only; here that dependence is replaced.
+    names = graph.boundaries
+    plan = snn_plan(graph, dict.fromkeys(names, graph.slots), profile)
+    stages = {stage.name: stage for stage in graph.stages}
+    number = {name: index for index, name in enumerate(names)}
+    same: dict[tuple[Any, ...], int] = {}  # equal steps, as those of Q, K and V, are run once
+    place: list[int] = []
+    kept: list[tuple[int, tuple[int, ...], int, int, tuple[tuple[int, ...], ...]]] = []
+    for index, step in enumerate(plan.steps):
+        boundary = number.get(step.stage, -1)
+        rows: tuple[tuple[int, ...], ...] = ()
+        after = step.after
+        if boundary >= 0:
+            sources = [name for name in stages[step.stage].after if name != INPUT]
+            rows = tuple(tuple(place[s] for s in plan.ready[name]) for name in sources)
+            after = (index - 1,) if step.slot else ()
+        before = tuple(sorted({place[s] for s in after}))
+        entry = (step.cycles, before, boundary, step.slot if boundary >= 0 else 0, rows)
+        if entry not in same:
+            same[entry] = len(kept)
+            kept.append(entry)
+        place.append(same[entry])
+    total = sum(entry[0] for entry in kept)
+    width = np.int32 if total < 2**31 else np.int64
+    return _Program(
+        np.array([entry[0] for entry in kept], dtype=width),
+        _offsets([len(entry[1]) for entry in kept]),
+        np.array([s for entry in kept for s in entry[1]], dtype=np.int32),
+        np.array([entry[2] for entry in kept], dtype=np.int32),
+        np.array([entry[3] for entry in kept], dtype=np.int32),
+        _offsets([len(entry[4]) for entry in kept]),
+        np.array([row for entry in kept for row in entry[4]], dtype=np.int32).reshape(
+            -1, graph.slots
+        ),
+        np.array([place[plan.ready[name][-1]] for name in graph.outputs], dtype=np.int32),
+    )
+
+
+def _offsets(counts: list[int]) -> Integers:
+    return np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+
+
+@cache
+def _compiled() -> Callable[..., None]:
+    from numba import njit
+
+    compiled: Callable[..., None] = njit(nogil=True, cache=True)(_evaluate)
+    return compiled
+
+
+def _evaluate(
+    cycles: Integers, first: Integers, before: Integers, boundary: Integers, slot: Integers,
+    first_row: Integers, slots: Integers, outputs: Integers,
+    delays: Integers, result: NDArray[np.int64], length: int,
+) -> None:  # fmt: skip
+    """Run the program for every row of `delays`, LANES schedules at a time.
+
+    A decision for slot t with delay d waits for the slots t to t + d - 1 of its inputs, as far as
+    there are; slots come in order, so this is the rule, and it needs no look-up per schedule.
+    """
+    ends = np.zeros((len(cycles), LANES), dtype=cycles.dtype)
+    start = np.zeros(LANES, dtype=cycles.dtype)
+    ahead = np.zeros((delays.shape[1], LANES), dtype=np.int32)  # d - 1, one row per boundary
+    for base in range(0, len(delays), LANES):
+        lanes = min(LANES, len(delays) - base)
+        for lane in range(lanes):
+            for column in range(delays.shape[1]):
+                ahead[column, lane] = delays[base + lane, column] - 1
+        for step in range(len(cycles)):
+            start[:] = 0
+            for link in range(first[step], first[step + 1]):
+                earlier = ends[before[link]]
+                for lane in range(LANES):
+                    start[lane] = max(start[lane], earlier[lane])
+            for row in range(first_row[step], first_row[step + 1]):
+                reach = ahead[boundary[step]]
+                for wanted in range(slot[step], length):
+                    ready = ends[slots[row, wanted]]
+                    distance = wanted - slot[step]
+                    for lane in range(LANES):
+                        time = ready[lane] if reach[lane] >= distance else 0
+                        start[lane] = max(start[lane], time)
+            end = ends[step]
+            for lane in range(LANES):
+                end[lane] = start[lane] + cycles[step]
+        for lane in range(lanes):
+            for output in outputs:
+                result[base + lane] = max(result[base + lane], ends[output, lane])

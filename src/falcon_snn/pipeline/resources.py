@@ -1,0 +1,108 @@
+"""What the mapping costs in hardware, and what sharing arrays between tokens would save."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from falcon_snn.errors import FalconError
+from falcon_snn.hardware.profile import Profile
+from falcon_snn.pipeline.graph import Graph
+from falcon_snn.pipeline.steps import digital_resource, qnn_plan, snn_plan
+from falcon_snn.pipeline.throughput import measure_throughput
+from falcon_snn.pipeline.timing import time_qnn, time_snn
+
+
+class LayerTiles(NamedTuple):
+    """Tiles of one analog layer. Tiles of a layer run at once, so each is a sub-array."""
+
+    layer: str
+    tiles_per_copy: int  # ceil(K / R_tile) * ceil(N * slices / columns)
+    copies: int  # positions, divided by the tokens that share a copy
+    cell_use: float  # share of the sub-arrays' cells that hold a weight
+
+    @property
+    def tiles(self) -> int:
+        return self.tiles_per_copy * self.copies
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Everything that the network occupies; areas are None where the profile knows none."""
+
+    layers: tuple[LayerTiles, ...]
+    neurons: int  # accumulators with an IF update of their own
+    arrays: int
+    engines: int
+    analog_area_mm2: float | None
+    digital_area_mm2: float | None
+
+    @property
+    def tiles(self) -> int:
+        return sum(layer.tiles for layer in self.layers)
+
+
+def count_resources(graph: Graph, profile: Profile) -> Resources:
+    """Tiles per layer, neurons, systolic arrays, vector engines, and area where it is known."""
+    layers = []
+    neurons = 0
+    for stage in graph.stages:
+        if stage.kind == "analog":
+            columns = stage.columns * profile.weight_slices
+            tiles = -(-stage.inner // profile.tile_rows) * -(-columns // profile.tile_columns)
+            copies = -(-stage.copies // profile.tokens_per_copy)
+            cells = tiles * max(profile.subarray_rows, profile.tile_rows) * profile.tile_columns
+            use = stage.inner * columns / cells
+            layers.append(LayerTiles(stage.name.removesuffix(".array"), tiles, copies, use))
+            neurons += stage.columns * stage.copies
+    owners = {
+        kind: len({digital_resource(s, profile) for s in graph.stages if s.kind == kind})
+        for kind in ("product", "elementwise")
+    }
+    arrays = owners["product"] * profile.arrays
+    engines = owners["elementwise"] * profile.engines
+    tiles = sum(layer.tiles for layer in layers)
+    digital = None
+    if profile.array_area_mm2 is not None and profile.engine_area_mm2 is not None:
+        digital = arrays * profile.array_area_mm2 + engines * profile.engine_area_mm2
+    analog = None if profile.subarray_area_mm2 is None else tiles * profile.subarray_area_mm2
+    return Resources(tuple(layers), neurons, arrays, engines, analog, digital)
+
+
+class SharingPoint(NamedTuple):
+    """One point of the curve: tokens that take turns on a copy, and what follows."""
+
+    tokens_per_copy: int
+    tiles: int
+    snn_us: float
+    qnn_us: float
+    snn_per_s: float
+    qnn_per_s: float
+
+
+def sharing_curve(
+    graph: Graph, delays: Mapping[str, int], profile: Profile, tokens: Sequence[int]
+) -> list[SharingPoint]:
+    """Array count, latency and throughput when N tokens take turns on one copy."""
+    points = []
+    for count in tokens:
+        if count < 1:
+            raise FalconError(f"{count} tokens cannot share a copy; allowed: 1 and more")
+        shared = replace(profile, tokens_per_copy=count)
+        snn = measure_throughput(snn_plan(graph, delays, shared)).densest
+        qnn = measure_throughput(qnn_plan(graph, shared)).densest
+        points.append(
+            SharingPoint(
+                count,
+                count_resources(graph, shared).tiles,
+                time_snn(graph, delays, shared).core_us,
+                time_qnn(graph, shared).core_us,
+                samples_per_s(snn.interval, shared),
+                samples_per_s(qnn.interval, shared),
+            )
+        )
+    return points
+
+
+def samples_per_s(interval_cycles: int, profile: Profile) -> float:
+    """Samples per second when one enters every `interval_cycles`."""
+    return 1e9 / (interval_cycles * profile.cycle_ns)

@@ -1,0 +1,75 @@
+"""Curves of sweeps and of arrays that tokens share."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from falcon_snn.errors import FalconError
+from falcon_snn.files import replacing
+from falcon_snn.pipeline.resources import SharingPoint
+from falcon_snn.pipeline.sweep import Point
+
+_LINES = (
+    ("snn_us", "SNN", "#e1812c", "-"),
+    ("qnn_us", "QNN", "#3b76af", "-"),
+    ("overlapped_qnn_us", "QNN, overlapping row groups", "#3b76af", "--"),
+    ("bit_parallel_qnn_us", "QNN, bit-parallel", "#3b76af", ":"),
+    ("full_us", "SNN, full lookahead", "#9a9a9a", "-"),
+)
+
+
+def draw_sweep(path: Path, key: str, points: Sequence[Point], title: str) -> None:
+    """Latency against the value that moves."""
+    figure = _figure(path, (8, 4.6))
+    axis = figure.subplots()
+    values = [point.value for point in points]
+    for name, label, colour, style in _LINES:
+        latencies = [getattr(point, name) for point in points]
+        axis.plot(values, latencies, style, marker="o", markersize=4, color=colour, label=label)
+    axis.set(xlabel=key, ylabel="core latency (us)", title=title, ylim=(0, None))
+    _finish(axis)
+    _save(figure, path)
+
+
+def draw_sharing(path: Path, points: Sequence[SharingPoint], title: str) -> None:
+    """Latency and throughput against the number of sub-arrays."""
+    figure = _figure(path, (11, 4.6))
+    left, right = figure.subplots(1, 2)
+    tiles = [point.tiles for point in points]
+    for axis, unit, names in (
+        (left, "core latency (us)", ("snn_us", "qnn_us")),
+        (right, "samples per second", ("snn_per_s", "qnn_per_s")),
+    ):
+        for name, label, colour in zip(names, ("SNN", "QNN"), ("#e1812c", "#3b76af"), strict=True):
+            values = [getattr(point, name) for point in points]
+            axis.loglog(tiles, values, "-o", markersize=4, color=colour, label=label)
+        for point in points:
+            axis.annotate(
+                str(point.tokens_per_copy), (point.tiles, getattr(point, names[0])),
+                textcoords="offset points", xytext=(5, 5), fontsize=8,
+            )  # fmt: skip
+        axis.set(xlabel="analog tiles", ylabel=unit)
+        _finish(axis)
+    figure.suptitle(f"{title}: tokens that share one copy (numbers at the points)", fontsize=11)
+    _save(figure, path)
+
+
+def _figure(path: Path, size: tuple[float, float]) -> Any:
+    from matplotlib.figure import Figure
+
+    if path.suffix not in (".png", ".svg", ".pdf"):
+        raise FalconError(f"{path}: a plot is written as .png, .svg or .pdf")
+    return Figure(figsize=size, dpi=120)
+
+
+def _finish(axis: Any) -> None:
+    axis.grid(color="#e6e6e6")
+    axis.set_axisbelow(True)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(frameon=False, fontsize=9)
+
+
+def _save(figure: Any, path: Path) -> None:
+    figure.tight_layout()
+    with replacing(path) as temporary:
+        figure.savefig(temporary)

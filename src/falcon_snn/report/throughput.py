@@ -1,0 +1,118 @@
+"""Continuous inference of SNN and QNN, with shared engines and with engines per block."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from falcon_snn.errors import FalconError
+from falcon_snn.files import replacing
+from falcon_snn.hardware.profile import Profile
+from falcon_snn.pipeline.graph import Graph
+from falcon_snn.pipeline.resources import samples_per_s
+from falcon_snn.pipeline.steps import Plan, qnn_plan, snn_plan
+from falcon_snn.pipeline.throughput import Stream, Throughput, measure_throughput
+from falcon_snn.pipeline.timing import time_qnn, time_snn
+
+SHARINGS = ("shared", "per-block")
+SAMPLES_DRAWN = 6
+_PALETTE = ("#3b76af", "#e1812c", "#3a923a", "#b03030", "#845b97", "#8a6a52")
+
+
+def throughput_report(
+    graph: Graph, delays: Mapping[str, int], profile: Profile
+) -> tuple[list[dict[str, Any]], dict[str, Stream]]:
+    """One row per network and setting of the engines, and the densest stream of each."""
+    rows: list[dict[str, Any]] = []
+    streams: dict[str, Stream] = {}
+    for sharing in SHARINGS:
+        chip = replace(profile, engine_sharing=sharing)
+        for network, plan, alone in (
+            ("SNN", snn_plan(graph, delays, chip), time_snn(graph, delays, chip)),
+            ("QNN", qnn_plan(graph, chip), time_qnn(graph, chip)),
+        ):
+            measured = measure_throughput(plan)
+            rows.append(_row(network, sharing, plan, measured, alone.core_us))
+            streams[f"{network}, {sharing} engines"] = measured.densest
+    return rows, streams
+
+
+def _row(
+    network: str, sharing: str, plan: Plan, measured: Throughput, alone_us: float
+) -> dict[str, Any]:
+    profile = plan.profile
+
+    def us(cycles: int) -> float:
+        return round(cycles * profile.cycle_ns / 1000, 4)
+
+    return {
+        "network": network,
+        "engines": sharing,
+        "limited_by": measured.limits[0].resource,
+        "interval_us": us(measured.densest.interval),
+        "samples_per_s": round(samples_per_s(measured.densest.interval, profile), 1),
+        "latency_us": us(measured.densest.latency),
+        "in_flight": measured.densest.in_flight,
+        "latency_alone_us": round(alone_us, 4),
+        "undisturbed_interval_us": us(measured.undisturbed.interval),
+        "undisturbed_samples_per_s": round(
+            samples_per_s(measured.undisturbed.interval, profile), 1
+        ),
+    }
+
+
+def draw_streams(path: Path, title: str, streams: Mapping[str, Stream]) -> None:
+    """The first samples of each stream: a row per array, engine and block, a colour per sample."""
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    if path.suffix not in (".png", ".svg", ".pdf"):
+        raise FalconError(f"{path}: a timeline is written as .png, .svg or .pdf")
+    rows = {name: _resource_rows(stream) for name, stream in streams.items()}
+    heights = [len(found) for found in rows.values()]
+    figure = Figure(figsize=(14, 1.2 + sum(0.2 * height + 0.55 for height in heights)), dpi=110)
+    axes = figure.subplots(len(streams), 1, squeeze=False, height_ratios=heights, sharex=True)
+    for axis, (name, stream) in zip(axes[:, 0], streams.items(), strict=True):
+        _draw(axis, stream, rows[name])
+        us = stream.plan.profile.cycle_ns / 1000
+        axis.set_title(
+            f"{name}: a sample every {stream.interval * us:.2f} us, "
+            f"each takes {stream.latency * us:.2f} us",
+            loc="left", fontsize=10, fontweight="bold",
+        )  # fmt: skip
+    axes[-1, 0].set_xlabel("time (us)")
+    handles = [Patch(color=c, label=f"sample {n}") for n, c in enumerate(_PALETTE)]
+    figure.legend(handles=handles, loc="upper right", ncols=len(handles), frameon=False, fontsize=8)
+    figure.suptitle(title, x=0.01, ha="left")
+    figure.tight_layout(rect=(0, 0, 1, 1 - 0.3 / figure.get_figheight()))
+    with replacing(path) as temporary:
+        figure.savefig(temporary)
+
+
+def _resource_rows(stream: Stream) -> dict[str, int]:
+    names = dict.fromkeys(
+        span.resource.removesuffix(".array")
+        for span in stream.spans
+        if " neurons" not in span.resource  # too short to be seen
+    )
+    return {name: number for number, name in enumerate(names)}
+
+
+def _draw(axis: Any, stream: Stream, rows: Mapping[str, int]) -> None:
+    us = stream.plan.profile.cycle_ns / 1000
+    for span in stream.spans:
+        row = rows.get(span.resource.removesuffix(".array"))
+        if row is None:
+            continue
+        for sample in range(SAMPLES_DRAWN):
+            axis.barh(
+                row, (span.end - span.start) * us,
+                left=(span.start + sample * stream.interval) * us, height=0.72,
+                color=_PALETTE[sample], edgecolor="white", linewidth=0.3,
+            )  # fmt: skip
+    axis.set_yticks(list(rows.values()), list(rows), fontsize=7)
+    axis.set_ylim(len(rows) - 0.4, -0.6)
+    axis.grid(axis="x", color="#e6e6e6", linewidth=0.6)
+    axis.set_axisbelow(True)
+    axis.spines[["top", "right", "left"]].set_visible(False)
+    axis.tick_params(axis="y", length=0)

@@ -1,0 +1,101 @@
+"""Slot timing against the event simulation, cycle for cycle; the simulation against the paper."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from event_simulation import Network, quantised, simulate, spiking
+from falcon_snn.config import FalconConfig, falcon_config
+from falcon_snn.hardware.profile import Profile
+from falcon_snn.pipeline.falcon_graph import falcon_graph
+from falcon_snn.pipeline.graph import Graph
+from falcon_snn.pipeline.schedule import parse_schedule
+from falcon_snn.pipeline.timing import time_qnn, time_snn
+from falcon_snn.report.published import MAIN_RESULTS, QK_PREFIX, UNIFORM_DELAYS_GSC_LARGE
+from random_graphs import PAPER, random_graph, random_profile
+
+CHUNKS, CASES_PER_CHUNK = 20, 125
+
+
+def assert_equal_everywhere(graph: Graph, delays: dict[str, int], profile: Profile) -> None:
+    cases = (
+        (time_snn(graph, delays, profile), spiking(graph, delays, profile)),
+        (time_qnn(graph, profile, "strict"), quantised(graph, profile, graph.bits)),
+        (time_qnn(graph, profile, "bit-parallel"), quantised(graph, profile, 1)),
+    )
+    for timing, network in cases:
+        (sample,) = simulate(network)
+        assert {s.name: list(timing.ready(s.name)) for s in graph.stages} == sample.ready
+
+
+def core_us(network: Network) -> float:
+    """Core latency of one sample, by the simulation alone, on the paper's clock of 100 MHz."""
+    (sample,) = simulate(network)
+    return max(sample.ready[name][-1] for name in network.graph.outputs) / 100
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_random_graphs_agree_in_every_slot(chunk: int) -> None:
+    for case in range(CASES_PER_CHUNK):
+        random = Random(f"graph {chunk} {case}")
+        graph, profile = random_graph(random), random_profile(random)
+        delays = {name: random.randint(1, graph.slots) for name in graph.boundaries}
+        assert_equal_everywhere(graph, delays, profile)
+
+
+@pytest.mark.parametrize("chunk", range(4))
+def test_random_falcons_agree_in_every_slot(chunk: int) -> None:
+    for case in range(25):
+        random = Random(f"falcon {chunk} {case}")
+        slots = random.randint(1, 8)
+        config = FalconConfig(
+            blocks=random.randint(1, 3), features=64, tokens=random.randint(1, 130),
+            heads=random.choice([1, 2, 5]), slots=slots,
+            qk_prefix=random.choice([None, random.randint(1, slots)]),
+        )  # fmt: skip
+        profile = random.choice(
+            [random_profile(random), PAPER, replace(PAPER, attention="streamed")]
+        )
+        graph = falcon_graph(config)
+        delays = {name: random.randint(1, slots) for name in graph.boundaries}
+        assert_equal_everywhere(graph, delays, profile)
+
+
+@pytest.mark.parametrize("setting", MAIN_RESULTS)
+def test_the_simulation_alone_gives_the_published_figures(setting: str) -> None:
+    dataset, model = setting.split("-")
+    config = falcon_config(model, dataset)
+    graph = falcon_graph(config)
+    for configuration, figures in MAIN_RESULTS[setting].items():
+        if configuration == "qnn":
+            network = quantised(graph, PAPER, passes=3)
+        else:
+            network = spiking(graph, parse_schedule(configuration, config, dataset, model), PAPER)
+        assert core_us(network) == figures.latency_us
+
+
+def test_the_simulation_alone_gives_the_prefix_and_uniform_figures() -> None:
+    for row in QK_PREFIX:
+        config = falcon_config("medium", "gsc", qk_prefix=row.prefix)
+        delays = parse_schedule("balanced", config, "gsc", "medium")
+        assert core_us(spiking(falcon_graph(config), delays, PAPER)) == row.latency_us
+        (sample,) = simulate(spiking(falcon_graph(config), delays, PAPER))
+        stem = sample.ready["stem.fc2"]
+        assert (stem[0], stem[-1]) == (764, 1892)  # block 0 starts; the stem's last slot
+    graph = falcon_graph(falcon_config("large", "gsc"))
+    for delay, figures in UNIFORM_DELAYS_GSC_LARGE.items():
+        delays = dict.fromkeys(graph.boundaries, delay)
+        assert core_us(spiking(graph, delays, PAPER)) == figures.latency_us
+
+
+def test_streamed_attention_saves_three_microseconds_per_block() -> None:
+    """By hand, for 98 tokens: the 301 cycles of ConSmax hide behind QK^T and AV."""
+    graph = falcon_graph(falcon_config("medium", "gsc"))
+    streamed = replace(PAPER, attention="streamed")
+    delays = dict.fromkeys(graph.boundaries, 1)
+    for slow, fast in (
+        (spiking(graph, delays, PAPER), spiking(graph, delays, streamed)),
+        (quantised(graph, PAPER, 3), quantised(graph, streamed, 3)),
+    ):
+        assert core_us(slow) - core_us(fast) == pytest.approx(3 * 3.01)

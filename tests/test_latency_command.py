@@ -1,0 +1,206 @@
+"""The commands of the latency side, as a user runs them."""
+
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from falcon_snn.cli.main import main
+from falcon_snn.config import boundaries
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+class Falcon:
+    """Runs `falcon-snn` in this process and keeps what it printed."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self.capsys, self.monkeypatch = capsys, monkeypatch
+
+    def __call__(self, *words: object) -> tuple[int, str, str]:
+        self.monkeypatch.setattr(sys, "argv", ["falcon-snn", *map(str, words)])
+        self.capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = self.capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    def json(self, *words: object) -> Any:
+        code, out, err = self(*words, "--json")
+        assert code == 0, err
+        return json.loads(out)
+
+
+@pytest.fixture
+def falcon(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Falcon:
+    return Falcon(capsys, monkeypatch)
+
+
+def test_json_has_what_scripts_rely_on(falcon: Falcon) -> None:
+    report = falcon.json(
+        "latency", "--model", "medium", "--dataset", "gsc", "--schedule", "balanced"
+    )
+    assert report["core_latency_us"] == 119.64
+    assert report["core_latency_cycles"] == 11964
+    assert report["matched_qnn_us"] == 130.86
+    stem = next(stage for stage in report["stages"] if stage["name"] == "stem.fc2")
+    assert (stem["first_ready_us"], stem["last_ready_us"]) == (7.64, 18.92)
+    assert report["critical_path"][-1]["end_us"] == 119.64
+    assert sum(report["critical_path_parts_us"].values()) == pytest.approx(119.64)
+    assert [row["name"] for row in report["boundaries"]] == list(boundaries(3))
+
+
+def test_flags_change_what_they_say(falcon: Falcon, tmp_path: Path) -> None:
+    def us(*words: object) -> float:
+        value: float = falcon.json("latency", *words)["core_latency_us"]
+        return value
+
+    assert us() == 115.82
+    assert us("--dataset", "ssc", "--schedule", "accurate") == 129.70
+    assert us("--delay", "block0.ffn1=2", "--delay", "block2.residual2=3") == 117.76
+    assert us("--schedule", "balanced", "--qk-prefix", 3) == 97.08
+    assert us("--slots", 4, "--qk-prefix", 2, "--attention", "streamed") == 72.95
+    assert us("--qnn", "--model", "large") == 202.98
+    assert us("--graph", EXAMPLES / "mlp.toml") == 17.19
+    file = tmp_path / "mine.json"
+    file.write_text('{"name": "mine", "delays": {"block0.ffn1": 2}}')
+    assert us("--schedule", file) == 117.70
+    hardware = tmp_path / "mine.toml"
+    assert falcon("hardware", "new", hardware)[0] == 0
+    hardware.write_text(hardware.read_text().replace('"serial"', '"streamed"'))
+    assert us("--hardware", hardware) == 106.79
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--delay", "bloc0.ffn1=2"], "unknown boundary 'bloc0.ffn1'; did you mean block0.ffn1"),
+        (["--delay", "block0.ffn1=8"], "delay of block0.ffn1 is 8; it must lie in 1..7"),
+        (["--delay", "block0.ffn1=0"], "delay of block0.ffn1 is 0; it must lie in 1..7"),
+        (["--delay", "block0.ffn1"], "write BOUNDARY=D"),
+        (["--qk-prefix", "0"], "Q/K prefix is 0; it must lie in 1..7"),
+        (["--slots", "0"], "slots is 0; it must lie in 1..8"),
+        (["--schedule", "uniform:8"], "must lie in 1..7"),
+        (["--schedule", "uniform:x"], "write uniform:D with D in 1..7"),
+        (["--schedule", "slow"], "unknown schedule 'slow'"),
+        (["--schedule", "none.json"], "none.json: no such file"),
+        (["--model", "large", "--dataset", "ssc", "--schedule", "balanced"], "no schedule 'bal"),
+        (["--model", "huge"], "unknown model 'huge'"),
+        (["--attention", "fast"], "--attention is 'fast'; allowed: serial, streamed"),
+        (["--hardware", "none.toml"], "none.toml: no such file"),
+        (["--graph", "none.toml"], "none.toml: no such file"),
+        (["--gantt", "x.gif"], "x.gif: a timeline is written as"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_line(falcon: Falcon, words: list[str], message: str) -> None:
+    code, out, err = falcon("latency", *words)
+    assert (code, out) == (1, "")
+    assert err.startswith("error: ")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"delays": {"block9.ffn1": 2}}', "unknown boundary 'block9.ffn1'"),
+        ('{"delays": {"block0.ffn1": 2.5}}', "delay of block0.ffn1 is 2.5"),
+        ('{"delays": {"block0.ffn1": true}}', "delay of block0.ffn1 is True"),
+        ('{"delays": [1, 2]}', "not a schedule"),
+        ("[]", "not a schedule"),
+        ("{", "not valid JSON"),
+    ],
+)
+def test_a_bad_schedule_file_is_one_line(
+    falcon: Falcon, tmp_path: Path, text: str, message: str
+) -> None:
+    file = tmp_path / "bad.json"
+    file.write_text(text)
+    code, _, err = falcon("latency", "--schedule", file)
+    assert code == 1
+    assert str(file) in err
+    assert message in err
+
+
+def test_pictures_and_trace(falcon: Falcon, tmp_path: Path) -> None:
+    png, html, trace = (tmp_path / name for name in ("a.png", "a.html", "a.json"))
+    words = ("latency", "--schedule", "balanced", "--compare", "qnn", "--trace", trace)
+    assert falcon(*words, "--gantt", png)[0] == 0
+    assert falcon(*words, "--gantt", html)[0] == 0
+    assert png.read_bytes().startswith(b"\x89PNG")
+    page = html.read_text()
+    assert "SNN balanced: 119.64 us" in page
+    assert "QNN: 130.86 us" in page
+    assert "<script src=" not in page  # opens without a network
+    events = json.loads(trace.read_text())["traceEvents"]
+    bars = [event for event in events if event["ph"] == "X"]
+    assert max(bar["ts"] + bar["dur"] for bar in bars) == pytest.approx(130.86)
+    assert min(bar["dur"] for bar in bars) >= 0
+    assert {event["args"]["name"] for event in events if event["name"] == "process_name"} == {
+        "SNN balanced", "QNN",
+    }  # fmt: skip
+    tracks: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    for bar in bars:  # viewers cannot draw bars of one track that overlap
+        tracks.setdefault((bar["pid"], bar["tid"]), []).append((bar["ts"], bar["ts"] + bar["dur"]))
+    for uses in tracks.values():
+        uses.sort()
+        assert all(two[0] >= one[1] - 1e-6 for one, two in itertools.pairwise(uses))
+
+
+def test_throughput_resources_and_sweep(falcon: Falcon, tmp_path: Path) -> None:
+    rows = falcon.json("throughput", "--gantt", tmp_path / "stream.png")["streams"]
+    assert [(row["network"], row["engines"], row["interval_us"]) for row in rows] == [
+        ("SNN", "shared", 30.84), ("QNN", "shared", 30.84),
+        ("SNN", "per-block", 13.16), ("QNN", "per-block", 10.28),
+    ]  # fmt: skip
+    found = falcon.json("resources", "--share", "1,98", "--plot", tmp_path / "share.png")
+    assert found["tiles"] == sum(layer["tiles"] for layer in found["layers"])
+    assert [point["tokens_per_copy"] for point in found["sharing"]] == [1, 98]
+    swept = falcon.json("sweep", "slots", "3:7", "--plot", tmp_path / "sweep.png")
+    assert [point["value"] for point in swept["points"]] == [3, 4, 5, 6, 7]
+    for name in ("stream.png", "share.png", "sweep.png"):
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+    assert len(falcon.json("sweep", "--claims")) == 24
+    code, _, err = falcon("sweep")
+    assert (code, err.count("\n")) == (1, 1)
+
+
+def test_tables_are_printed(falcon: Falcon) -> None:
+    for words in (
+        ["latency"], ["latency", "--qnn"], ["throughput"], ["resources", "--share", "1,98"],
+        ["sweep", "delay", "1:3"], ["sweep", "--claims"], ["hardware", "show"],
+    ):  # fmt: skip
+        code, out, err = falcon(*words)
+        assert (code, err) == (0, "")
+        assert max(map(len, out.splitlines())) <= 100
+
+
+def test_hardware_new_does_not_overwrite(falcon: Falcon, tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    assert falcon("hardware", "new", file)[0] == 0
+    code, _, err = falcon("hardware", "new", file)
+    assert (code, "exists already" in err) == (1, True)
+    shown = falcon.json("hardware", "show", file)
+    assert {row["tag"] for row in shown["values"] if row["value"] is not None} == {
+        "measured", "inferred", "assumed",
+    }  # fmt: skip
+
+
+def test_latency_imports_nothing_heavy() -> None:
+    script = (
+        "import sys; sys.argv = ['falcon-snn', 'latency', '--json']\n"
+        "from falcon_snn.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'torch', 'numpy', 'scipy', 'matplotlib', 'plotly', 'numba', 'lightning'}\n"
+        "sys.exit(' '.join(sorted(heavy & set(sys.modules))))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.stderr.strip() == ""
+    assert json.loads(done.stdout)["core_latency_us"] == 115.82

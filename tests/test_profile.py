@@ -1,0 +1,99 @@
+"""Hardware profiles: the paper's, somebody's own, and every kind of broken one."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from falcon_snn.errors import FalconError
+from falcon_snn.hardware.profile import (
+    KEYS,
+    TAGS,
+    load_profile,
+    parse_profile,
+    shipped_profiles,
+    with_value,
+)
+
+TEXT = shipped_profiles()["paper"]
+
+
+def changed(old: str, new: str) -> str:
+    assert old in TEXT
+    return TEXT.replace(old, new)
+
+
+def test_the_papers_pass_is_188_cycles_and_exact() -> None:
+    paper = load_profile()
+    assert paper.t_cycle_ns == 14.6
+    assert paper.accesses(160) == 128
+    assert paper.pass_cycles(160) == 188
+    assert paper.cycle_ns == 10.0
+    # 100 accesses of 14.6 ns are 146 cycles sharp; binary fractions must not make it 147
+    assert paper.access_cycles(100) == 146
+
+
+@pytest.mark.parametrize(("rows", "cycles"), [(27, 142), (28, 188), (36, 188), (37, 235)])
+def test_tile_rows_of_28_to_36_give_the_same_pass(rows: int, cycles: int) -> None:
+    assert with_value(load_profile(), "tile_rows", rows).pass_cycles(160) == cycles
+
+
+def test_every_value_has_a_tag_and_a_source() -> None:
+    paper = load_profile()
+    required = {key.name for key in KEYS.values() if not key.optional}
+    assert required <= set(paper.sources)
+    assert all(source.tag in TAGS and source.text for source in paper.sources.values())
+
+
+def test_a_copied_and_edited_profile_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(changed("clock_mhz = { value = 100.0", "clock_mhz = { value = 200"))
+    mine = load_profile(file)
+    assert mine.cycle_ns == 5.0
+    assert mine.pass_cycles(160) == 375  # 1868.8 ns are 373.76 cycles, and the hand-over
+
+
+@given(st.integers(1, 200), st.integers(1, 2000))
+def test_sharing_a_copy_never_takes_more_turns_than_tokens(share: int, copies: int) -> None:
+    profile = with_value(load_profile(), "tokens_per_copy", share)
+    arrays = -(-copies // share)
+    assert profile.turns(copies) <= min(share, copies)
+    assert profile.turns(copies) * arrays >= copies
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (changed("t_adc_ns", "t_adc_us"), r"\[analog\] unknown key 't_adc_us'; did you mean"),
+        (changed("value = 9,", "value = -9,"), r"active_rows = -9; allowed: a whole number from 1"),
+        (changed("value = 9,", "value = 9.5,"), r"active_rows = 9.5; allowed: a whole number"),
+        (changed("value = 9,", "value = true,"), r"active_rows = True; allowed"),
+        (changed("value = 4.6", 'value = "4.6 ns"'), r"t_set_ns = '4.6 ns'; allowed: a number"),
+        (changed("value = 4.6", "value = nan"), r"t_set_ns = nan; allowed: a number from 0"),
+        (changed('"serial"', '"fast"'), r"attention = 'fast'; allowed: \"serial\", \"streamed\""),
+        (changed('9, tag = "measured"', '9, tag = "guessed"'), r"tag 'guessed'; allowed: measured"),
+        (changed('"Xue et al., JSSC 2020: at most 9 word lines per access"', '" "'),
+         r"active_rows has no source"),
+        (changed("clock_mhz = {", "clock_mhz = 100 #"), r"clock_mhz must be \{ value"),
+        (changed("[area]", "[areas]\nx = 1"), r"unknown section or key 'areas'"),
+        (changed("[digital]", "[digital]\nmux = 1"), r"mux belongs into section \[analog\]"),
+        (TEXT.replace("clock_mhz", "# clock_mhz"), r"\[digital\] clock_mhz is missing; allowed"),
+        ("name = 3", r"name = 3; allowed: a text"),
+        ("[analog", r"not valid TOML"),
+    ],
+)  # fmt: skip
+def test_a_broken_profile_is_one_clear_line(text: str, message: str) -> None:
+    with pytest.raises(FalconError, match=message) as caught:
+        parse_profile(text, "my.toml")
+    line = str(caught.value)
+    assert line.startswith("my.toml: ")
+    assert "\n" not in line
+
+
+def test_a_missing_or_binary_file_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(FalconError, match="no such file; shipped profiles are: paper"):
+        load_profile(tmp_path / "none.toml")
+    (tmp_path / "noise.toml").write_bytes(bytes(range(128, 256)))
+    with pytest.raises(FalconError, match="cannot be read"):
+        load_profile(tmp_path / "noise.toml")
