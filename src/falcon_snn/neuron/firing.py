@@ -2,7 +2,7 @@
 
 import logging
 import os
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any, overload
 
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from falcon_snn.errors import FalconError
 from falcon_snn.neuron import reference
+from falcon_snn.neuron.gradients import GRADIENTS, RateGradient, TemporalGradient
 from falcon_snn.neuron.parameters import (
     Neurons,
     Parameter,
@@ -67,6 +68,41 @@ def fire(
     with torch.no_grad():
         spikes = fire_checked(tensor.detach(), delay, threshold, offset, static, backend)
     return spikes.numpy() if isinstance(currents, np.ndarray) else spikes
+
+
+def fire_train(
+    currents: Tensor,
+    delay: int,
+    *,
+    threshold: Parameter = 1.0,
+    offset: Parameter = 0.0,
+    static: Parameter = 0.0,
+    backend: str = "auto",
+    gradient: str = "rate",
+) -> Tensor:
+    """The spikes of `fire` as floats of the currents' type, with gradients to all four inputs.
+
+    `gradient` is `rate` (straight through the count) or `temporal` (surrogate through the slots);
+    `gradients` defines both. Backend numba differentiates in numba, the others in torch.
+    """
+    if not isinstance(currents, Tensor):
+        raise FalconError(f"currents are a {type(currents).__name__}; gradients need a tensor")
+    if gradient not in GRADIENTS:
+        raise FalconError(f"unknown gradient '{gradient}'; choose one of {', '.join(GRADIENTS)}")
+    integrated = check_currents(currents)
+    delay = check_delay(delay, integrated.shape[0])
+    name = resolve_backend(backend, integrated)
+    neurons = make_neurons(integrated, threshold, offset, static)
+    forward = partial(run_backend, name)
+    spikes: Tensor
+    if gradient == "rate":
+        spikes = RateGradient.apply(integrated, *neurons, delay, forward)  # type: ignore[no-untyped-call]
+    else:
+        backward = _module("numba" if name == "numba" else "torch").temporal_backward
+        spikes = TemporalGradient.apply(  # type: ignore[no-untyped-call]
+            integrated, *neurons, delay, forward, backward
+        )
+    return spikes.to(currents.dtype)
 
 
 def choose_backend(currents: Tensor) -> str:
