@@ -29,6 +29,7 @@ def draw_theory(
              "xtick.color": INK, "ytick.color": INK, "svg.hashsalt": "falcon"}  # fmt: skip
     with plt.rc_context(style):
         figure = plt.figure(figsize=(9.6, 5.6), layout="constrained")
+        figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1, wspace=0.04, hspace=0.06)
         grid = figure.add_gridspec(2, 6, height_ratios=(1.15, 1))
         for index, run in enumerate(rasters):
             axes = figure.add_subplot(grid[0, 2 * index : 2 * index + 2])
@@ -43,7 +44,7 @@ def draw_theory(
 
 def _raster(axes: Any, run: Run, accuracy: Fraction, named: bool) -> None:
     trains = [*run.changed, *run.following]
-    names = ["layer l, 1", "layer l, 2", "layer l, 3", "layer l+1, 1", "layer l+1, 2"]
+    names = ["layer l   1", "2", "3", "layer l+1   1", "2"]
     rows = [4.6, 3.8, 3.0, 1.6, 0.8]
     slots = len(trains[0])
     for row, train in zip(rows, trains, strict=True):
@@ -51,13 +52,15 @@ def _raster(axes: Any, run: Run, accuracy: Fraction, named: bool) -> None:
         colour = CHANGED if row > 2 else FOLLOWING
         fired = [slot for slot, spike in enumerate(train) if spike]
         axes.vlines(fired, row - 0.3, row + 0.3, color=colour, lw=5, capstyle="round")
-        axes.text(slots - 0.25, row, str(sum(train)), va="center", color=colour, weight="bold")
-    axes.text(slots - 0.25, 5.3, "q", ha="left", va="center", color=SOFT, style="italic")
+        axes.text(slots - 0.1, row, str(sum(train)), ha="center", va="center", color=colour,
+                  weight="bold")  # fmt: skip
+    axes.text(slots - 0.1, 5.3, "count", ha="center", va="center", color=SOFT)
     right = run.prediction == run.sample.label
-    axes.set_title(f"delay {run.delay}: accuracy {accuracy}", weight="bold",
-                   color=INK if right else WRONG)  # fmt: skip
-    verdict = f"label 1 read as {run.prediction}" + ("" if right else ", wrong")
-    axes.set_xlabel(f"output slot\n{verdict}", color=INK if right else WRONG)
+    verdict = f"label 1 read as {run.prediction}, {'right' if right else 'wrong'}"
+    colour = INK if right else WRONG
+    axes.set_title(f"delay {run.delay}: accuracy {accuracy}", weight="bold", color=colour, pad=20)
+    axes.text(0.5, 1.04, verdict, color=colour, ha="center", transform=axes.transAxes)
+    axes.set_xlabel("output slot")
     axes.set(xlim=(-0.6, slots + 0.35), ylim=(0.2, 5.6), xticks=range(slots))
     axes.set_yticks(rows, names if named else [""] * len(rows))
     axes.tick_params(length=0)
