@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from falcon_snn.errors import FalconError
-from falcon_snn.neuron import reference
+from falcon_snn.neuron import reference, torch_backend
 from falcon_snn.neuron.gradients import GRADIENTS, RateGradient, TemporalGradient
 from falcon_snn.neuron.parameters import (
     Neurons,
@@ -70,7 +70,7 @@ def fire(
     spikes = torch.empty(tensor.shape, dtype=torch.uint8, device=tensor.device)
     with torch.no_grad():
         neurons = make_neurons(tensor, threshold, offset, static)
-        _run(name, tensor, delay, neurons, spikes)
+        _run(name, tensor, delay, neurons, spikes, None)
     return spikes.numpy() if isinstance(currents, np.ndarray) else spikes
 
 
@@ -87,7 +87,7 @@ def fire_train(
     """The spikes of `fire` as floats of the currents' type, with gradients to all four inputs.
 
     `gradient` is `rate` (straight through the count) or `temporal` (surrogate through the slots);
-    `gradients` defines both. Backward runs in torch; temporal on backend numba runs in numba.
+    `gradients` defines both. Backend numba differentiates in numba, the others in torch.
     """
     if not isinstance(currents, Tensor):
         raise FalconError(f"currents are a {type(currents).__name__}; gradients need a tensor")
@@ -98,13 +98,15 @@ def fire_train(
     name = resolve_backend(backend, integrated)
     neurons = make_neurons(integrated, threshold, offset, static)
     forward = partial(_run, name)
+    differentiate = _module("numba" if name == "numba" else "torch")
     spikes: Tensor
     if gradient == "rate":
-        spikes = RateGradient.apply(integrated, *neurons, delay, forward)  # type: ignore[no-untyped-call]
+        spikes = RateGradient.apply(  # type: ignore[no-untyped-call]
+            integrated, *neurons, delay, forward, differentiate.rate_backward
+        )
     else:
-        backward = _module("numba" if name == "numba" else "torch").temporal_backward
         spikes = TemporalGradient.apply(  # type: ignore[no-untyped-call]
-            integrated, *neurons, delay, forward, backward
+            integrated, *neurons, delay, forward, differentiate.temporal_backward
         )
     return spikes.to(currents.dtype)
 
@@ -138,11 +140,15 @@ def resolve_backend(backend: str, currents: Tensor) -> str:
     return backend
 
 
-def _run(name: str, currents: Tensor, delay: int, neurons: Neurons, out: Tensor) -> None:
-    """Write the spikes to `out` with the named backend."""
+def _run(
+    name: str, currents: Tensor, delay: int, neurons: Neurons, out: Tensor, total: Tensor | None
+) -> None:
+    """Write the spikes to `out` with the named backend, and P(T-1) to `total` if there is one."""
     if not currents.numel():
         return
-    if name == "reference":
+    if name == "numba":
+        finite = _module(name).run(currents, delay, neurons, out, total)
+    elif name == "reference":
         spikes, rest = reference.integrate_and_fire(
             currents.unbind(0), delay, neurons.threshold, neurons.initial, neurons.static_per_slot
         )
@@ -150,6 +156,8 @@ def _run(name: str, currents: Tensor, delay: int, neurons: Neurons, out: Tensor)
         finite = bool(torch.isfinite(rest).all())
     else:
         finite = _module(name).run(currents, delay, neurons, out)
+    if total is not None and name != "numba":
+        torch_backend.total_input(currents, neurons, total)
     if not finite:
         raise FalconError("currents hold NaN or infinity, or their sum overflows")
 
@@ -162,8 +170,6 @@ def _announce(backend: str, device: str) -> None:
 def _module(backend: str) -> Any:
     """The backend's module, imported on first use: numba and triton take seconds to load."""
     if backend == "torch":
-        from falcon_snn.neuron import torch_backend
-
         return torch_backend
     if backend == "numba":
         from falcon_snn.neuron import numba_backend

@@ -21,40 +21,42 @@ from torch.autograd.function import once_differentiable
 
 from falcon_snn.neuron.parameters import Neurons
 
-Forward = Callable[[Tensor, int, Neurons, Tensor], None]
-Backward = Callable[[Tensor, int, Neurons, Tensor], tuple[Tensor, Tensor]]
+# (currents, delay, neurons, spikes to write, P(T-1) to write if wanted)
+Forward = Callable[[Tensor, int, Neurons, Tensor, Tensor | None], None]
+# (gradient, P(T-1), threshold) -> dL/dP
+RateBackward = Callable[[Tensor, Tensor, Tensor], Tensor]
+# (currents, delay, neurons, gradient) -> dL/dI, whose slot 0 is also dL/dV(-1), and dL/dtheta
+TemporalBackward = Callable[[Tensor, int, Neurons, Tensor], tuple[Tensor, Tensor]]
 GRADIENTS = ("rate", "temporal")
 
 
 class RateGradient(torch.autograd.Function):
-    """Spikes forward, the count's straight-through gradient backward; keeps P(T-1)/theta only."""
+    """Spikes forward, the count's straight-through gradient backward; keeps P(T-1) only."""
 
     @staticmethod
     def forward(
         ctx: Any, currents: Tensor, initial: Tensor, static: Tensor, threshold: Tensor,
-        delay: int, forward: Forward,
+        delay: int, forward: Forward, backward: RateBackward,
     ) -> Tensor:  # fmt: skip
         spikes = torch.empty_like(currents, memory_format=torch.contiguous_format)
-        forward(currents, delay, Neurons(initial, static, threshold), spikes)
-        ctx.slots = currents.shape[0]
-        count = (currents.sum(0) + (initial + ctx.slots * static)) / threshold
-        ctx.save_for_backward(count, initial, static, threshold)
+        total = torch.empty_like(spikes[0])
+        forward(currents, delay, Neurons(initial, static, threshold), spikes, total)
+        ctx.rate_backward = backward
+        ctx.save_for_backward(total, initial, static, threshold)
         return spikes
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        count, initial, static, threshold = ctx.saved_tensors
-        slots: int = ctx.slots
-        # A loss on counts hands down one gradient for all slots: no need to read it T times.
-        total = grad[0] if grad.stride(0) == 0 else grad.sum(0) / slots
-        inside = (count >= 0) & (count <= slots)
-        slope = torch.where(inside, total / threshold, 0)
+        total, initial, static, threshold = ctx.saved_tensors
+        slope = ctx.rate_backward(grad, total, threshold)
+        to_threshold = -slope * total / threshold if ctx.needs_input_grad[3] else None
         return (
             slope.expand(grad.shape),
             slope.sum_to_size(initial.shape) if ctx.needs_input_grad[1] else None,
-            slots * slope.sum_to_size(static.shape) if ctx.needs_input_grad[2] else None,
-            -(slope * count).sum_to_size(threshold.shape) if ctx.needs_input_grad[3] else None,
+            len(grad) * slope.sum_to_size(static.shape) if ctx.needs_input_grad[2] else None,
+            None if to_threshold is None else to_threshold.sum_to_size(threshold.shape),
+            None,
             None,
             None,
         )
@@ -66,10 +68,10 @@ class TemporalGradient(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, currents: Tensor, initial: Tensor, static: Tensor, threshold: Tensor,
-        delay: int, forward: Forward, backward: Backward,
+        delay: int, forward: Forward, backward: TemporalBackward,
     ) -> Tensor:  # fmt: skip
         spikes = torch.empty_like(currents, memory_format=torch.contiguous_format)
-        forward(currents, delay, Neurons(initial, static, threshold), spikes)
+        forward(currents, delay, Neurons(initial, static, threshold), spikes, None)
         ctx.delay, ctx.temporal_backward = delay, backward
         ctx.save_for_backward(currents, initial, static, threshold)
         return spikes

@@ -21,6 +21,24 @@ def run(currents: Tensor, delay: int, neurons: Neurons, out: Tensor) -> bool:
     return bool(torch.isfinite(potential).all())
 
 
+def total_input(currents: Tensor, neurons: Neurons, out: Tensor) -> None:
+    """Write P(T-1), the potential if no spike were ever taken off."""
+    torch.sum(currents, 0, out=out)
+    out.add_(neurons.initial + currents.shape[0] * neurons.static_per_slot)
+
+
+def rate_backward(grad: Tensor, total: Tensor, threshold: Tensor) -> Tensor:
+    """dL/dP per neuron: the slots' mean gradient over theta where the count is not clipped."""
+    count = total / threshold
+    inside = (count >= 0) & (count <= grad.shape[0])
+    return torch.where(inside, once_if_equal(grad).mean(0) / threshold, 0)
+
+
+def once_if_equal(grad: Tensor) -> Tensor:
+    """A loss on counts hands down one gradient for all slots: no need to read it T times."""
+    return grad[:1] if grad.stride(0) == 0 else grad
+
+
 def temporal_backward(
     currents: Tensor, delay: int, neurons: Neurons, grad: Tensor
 ) -> tuple[Tensor, Tensor]:
