@@ -2,6 +2,8 @@
 
 import logging
 import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -124,6 +126,15 @@ def test_static_is_spread_over_the_slots() -> None:
 def test_parameters_keep_the_precision_of_float64() -> None:
     currents = torch.tensor([0.1], dtype=torch.float64)
     assert fire(currents, 1, threshold=0.1, offset=-0.5, backend="torch").tolist() == [1]
+
+
+def test_numba_leaves_the_number_of_threads_alone() -> None:
+    program = (
+        "import torch; torch.set_num_threads(1); from falcon_snn import fire; "
+        "fire(torch.ones(3, 2), 1, backend='numba'); print(torch.get_num_threads())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.strip() == "1"
 
 
 def test_auto_says_what_it_chose(caplog: pytest.LogCaptureFixture) -> None:
