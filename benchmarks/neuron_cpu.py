@@ -3,6 +3,7 @@
 SN_delta equals an ordinary soft-reset IF neuron on remapped currents (slot 0: the sum of the first
 `delay` currents; slot t: current t + delay - 1; then zeros). That is how a user of SpikingJelly or
 snnTorch gets it, so their time includes the remapping. Each competitor's spikes are checked first.
+It needs the packages spikingjelly (with loguru) and snntorch.
 
     python benchmarks/neuron_cpu.py            # 1 million neurons, T = 7
     python benchmarks/neuron_cpu.py --json

@@ -112,6 +112,15 @@ def test_temporal_gradient_reaches_only_slots_that_a_decision_has_seen() -> None
     assert (currents.grad.flatten() != 0).tolist() == [True, True, True, False, False]
 
 
+@pytest.mark.parametrize("gradient", ["rate", "temporal"])
+def test_no_neurons_and_no_axis(gradient: str) -> None:
+    for shape in ((3, 0, 2), (3,)):
+        currents = torch.full(shape, 0.1, requires_grad=True)
+        torch.autograd.backward(fire_train(currents, 2, gradient=gradient).sum())
+        assert currents.grad is not None
+        assert currents.grad.shape == shape
+
+
 def test_bad_training_input_is_one_clear_error() -> None:
     with pytest.raises(FalconError, match="unknown gradient 'exact'"):
         fire_train(torch.ones(3, 2), 1, gradient="exact")

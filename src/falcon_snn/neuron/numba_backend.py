@@ -37,7 +37,8 @@ def use_torch_threads() -> None:
 
 def flat(slots: Tensor) -> Any:
     """`[T, ...]` as a NumPy array `[T, neurons]` over the same memory where it is contiguous."""
-    return slots.detach().contiguous().view(slots.shape[0], -1).numpy()
+    neurons = slots[0].numel()
+    return slots.detach().contiguous().view(slots.shape[0], neurons).numpy()
 
 
 def flat_parameters(neurons: Neurons, currents: Tensor) -> list[Any]:
@@ -169,6 +170,7 @@ def _temporal_backward(  # type: ignore[no-untyped-def]
         fill(potential, start, initial)
         fill(static, start, static_per_slot)
         fill(theta, start, threshold)
+        inverse = one / theta
         fired = np.zeros(size, currents.dtype)
         slopes = np.empty((slots, size), currents.dtype)
         of_threshold = to_threshold[start:end]
@@ -182,11 +184,14 @@ def _temporal_backward(  # type: ignore[no-untyped-def]
                 next_input += 1
             slot_grad = grad[slot, start:end]
             slope = slopes[slot]
+            # Three loops: with all these arrays in one, the compiler gives up on vectors.
             for i in range(size):
-                level = potential[i] / theta[i]
-                height = max(zero, one - abs(level - one))
-                slope[i] = slot_grad[i] * height / theta[i]
-                of_threshold[i] -= slope[i] * (level + fired[i])
+                height = one - abs(potential[i] * inverse[i] - one)
+                height = height if height > zero else zero
+                slope[i] = slot_grad[i] * height * inverse[i]
+            for i in range(size):
+                of_threshold[i] -= slope[i] * (potential[i] * inverse[i] + fired[i])
+            for i in range(size):
                 fires = potential[i] >= theta[i]
                 fired[i] += one if fires else zero
                 potential[i] -= theta[i] if fires else zero
