@@ -96,21 +96,27 @@ def pack(
     source: str = SourceArgument,
     folder: Path = typer.Argument(help="New folder for the packed set."),
     kbps: float = typer.Option(24.0, min=8.0, max=128.0, help="Opus bit rate in kbit/s."),
+    as_json: bool = JsonFlag,
 ) -> None:
     """Pack a set of recordings as Opus chunks and an index, about 11 times smaller than wavs."""
     from falcon_snn.data.examples import find_source, open_recordings, read_recordings
     from falcon_snn.data.packed import write_packed
 
     recordings = open_recordings(find_source(source))
-    clips = len(recordings.clips)
-    with _bar("reading clips", clips) as advance:
+    clips = recordings.clips
+    with _bar("reading clips", len(clips)) as advance:
         waves, lengths = read_recordings(recordings, advance=advance)
-    with _bar("packing clips", clips) as advance:
-        write_packed(folder, recordings, waves, lengths, bitrate_kbps=kbps, advance=advance)
+    with _bar("packing clips", len(clips)) as advance:
+        noise = recordings.noise_files()
+        write_packed(folder, clips, noise, waves, lengths, bitrate_kbps=kbps, advance=advance)
     packed_mb = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
-    wavs_mb = 2 * int(lengths.sum()) / 1e6
-    typer.echo(f"{folder}: {len(lengths):,} clips, {packed_mb:.1f} MB, {wavs_mb / packed_mb:.1f} "
-               "times smaller than 16-bit wavs")  # fmt: skip
+    times_smaller = 2 * int(lengths.sum()) / 1e6 / packed_mb
+    if as_json:
+        print_json({"folder": str(folder), "clips": len(clips), "packed_mb": round(packed_mb, 3),
+                    "times_smaller": round(times_smaller, 2)})  # fmt: skip
+        return
+    typer.echo(f"{folder}: {len(clips):,} clips, {packed_mb:.1f} MB, "
+               f"{times_smaller:.1f} times smaller than 16-bit wavs")  # fmt: skip
 
 
 @app.command("features")

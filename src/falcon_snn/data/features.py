@@ -56,8 +56,8 @@ def log_mel(waves: Tensor) -> Tensor:
         logs = torch.log(power @ filters + LOG_FLOOR)
         centred = logs - logs.mean(dim=(-2, -1), keepdim=True)
         deviation = centred.square().mean(dim=(-2, -1), keepdim=True).sqrt()
-        # Digital silence has no deviation; its features are 0.
-        return centred / deviation.clamp_min(1e-6)
+        # Digital silence has no deviation beyond rounding; its features are 0.
+        return centred / deviation.clamp_min(1e-3)
 
 
 def one_second(waves: Tensor, lengths: Tensor, generator: torch.Generator | None = None) -> Tensor:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from falcon_snn.data.audio import in_parallel, read_wave, to_int16
 from falcon_snn.data.cache import key_of
-from falcon_snn.data.clips import SPLITS, Clip, Recordings, split_order
+from falcon_snn.data.clips import SPLITS, Clip, split_order
 from falcon_snn.data.features import CLIP_SAMPLES, RATE_HZ
 from falcon_snn.errors import FalconError
 from falcon_snn.files import new_folder, sha256_of
@@ -144,7 +144,8 @@ def _decode_chunk(
 
 def write_packed(
     folder: Path,
-    recordings: Recordings,
+    clips: Sequence[Clip],
+    noise_files: Sequence[Path],
     waves: NDArray[np.int16],
     lengths: NDArray[np.int64],
     *,
@@ -177,9 +178,9 @@ def write_packed(
                 start = 0
                 for row in members:
                     place = Place(f"clips-{chunk:02d}.opus", start, int(lengths[row]))
-                    writer.writerow((*recordings.clips[row], *place))
+                    writer.writerow((*clips[row], *place))
                     start += int(padded[row])
-        for recording in recordings.noise_files():
+        for recording in noise_files:
             (temporary / NOISE_FOLDER).mkdir(exist_ok=True)
             with _opus(temporary / NOISE_FOLDER / f"{recording.stem}.opus", bitrate_kbps) as file:
                 # The encoder keeps what it is given on its stack, so a minute goes in pieces.
