@@ -1,15 +1,16 @@
-import librosa.filters
 import numpy as np
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from librosa.feature import melspectrogram
+from librosa.filters import mel
 
 from data_files import tone
 from falcon_snn.data.features import CLIP_SAMPLES, log_mel, mel_filters, one_second
 
 
 def librosa_features(wave: np.ndarray[tuple[int], np.dtype[np.float32]]) -> torch.Tensor:
-    power = librosa.feature.melspectrogram(
+    power = melspectrogram(
         y=wave, sr=16_000, n_fft=480, win_length=480, hop_length=160, window="hann", center=False,
         power=2.0, n_mels=64, fmin=20.0, fmax=8_000.0, htk=True, norm=None,
     )  # fmt: skip
@@ -27,9 +28,7 @@ def test_features_equal_those_of_librosa() -> None:
 
 
 def test_mel_filters_equal_those_of_librosa() -> None:
-    theirs = librosa.filters.mel(
-        sr=16_000, n_fft=480, n_mels=64, fmin=20.0, fmax=8_000.0, htk=True, norm=None
-    )
+    theirs = mel(sr=16_000, n_fft=480, n_mels=64, fmin=20.0, fmax=8_000.0, htk=True, norm=None)
     np.testing.assert_allclose(mel_filters(), theirs.T, atol=1e-6)
 
 
