@@ -10,6 +10,7 @@ import typer
 
 from falcon_snn import __version__
 from falcon_snn.cli import (
+    data,
     doctor,
     hardware,
     latency,
@@ -43,12 +44,13 @@ def root(
 
 app.command("doctor")(doctor.doctor)
 app.command("theory")(theory.theory)
+app.add_typer(hardware.app, name="hardware")
 app.command("latency")(latency.latency)
 app.command("throughput")(throughput.throughput)
 app.command("resources")(resources.resources)
 app.command("sweep")(sweep.sweep)
 app.command("related-work")(related_work.related_work)
-app.add_typer(hardware.app, name="hardware")
+app.add_typer(data.app, name="data")
 
 
 def main() -> None:
