@@ -10,7 +10,7 @@ from numba import njit, prange
 from falcon_snn.data.bushy_cell import FIBRE_REST_STEPS, FIBRES, HOLD_STEPS, WEIGHT
 from falcon_snn.data.hair_cell import FREE_MAXIMUM, PERMEABILITY_A, PERMEABILITY_B
 
-LANES = 64
+LANES = 88  # 700 channels are 8 blocks: even work for 2, 4 or 8 cores
 TILE_STEPS = 64
 RING = FIBRE_REST_STEPS + 1
 # Rows of the bushy cell's state: free fibres, steps to hold, I, V, u, k, P(k = j), P(k <= j),
