@@ -27,7 +27,8 @@ def clips_like_speech(clips: int) -> torch.Tensor:
     noise = torch.randn(clips, RATE_HZ, generator=generator)
     tilt = 1 / (1 + torch.fft.rfftfreq(RATE_HZ, 1 / RATE_HZ) / 500)
     bursts = torch.sin(3 * torch.pi * torch.arange(RATE_HZ) / RATE_HZ).square()
-    return torch.fft.irfft(torch.fft.rfft(noise) * tilt) * bursts
+    tilted: torch.Tensor = torch.fft.irfft(torch.fft.rfft(noise) * tilt)
+    return tilted * bursts
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ transfer function depends on the clip length and the rate alone, so it is comput
 complex128 and kept in memory and on disk.
 """
 
-import os
+import logging
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +17,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from falcon_snn.data.cache import cache_folder
 from falcon_snn.files import replacing
+
+log = logging.getLogger("falcon_snn")
 
 CHANNELS = 700
 LENGTH_CM = 3.5
@@ -67,11 +70,12 @@ def transfer_function(
         return xi
 
     def wavenumber(xi: Complex) -> Complex:  # g(c)
-        g: Complex = omega * np.sqrt(DENSITY / (HEIGHT * xi))
-        return g
+        root: Complex = np.sqrt(DENSITY / (HEIGHT * xi))
+        return omega * root
 
     def loss(c: float) -> Complex:  # 2a + omega (2 m omega + i e^(-alpha c / 2) R0)
-        return 2 * inertia + 1j * omega * DAMPING * np.exp(-ALPHA * c / 2)
+        damping: Complex = 1j * omega * DAMPING * np.exp(-ALPHA * c / 2)
+        return 2 * inertia + damping
 
     xi_base = impedance(0.0)
     numerator = ALPHA * (-np.sqrt(xi_base) + 1j * loss(0.0) / (2 * np.sqrt(inertia)))
@@ -108,25 +112,24 @@ def pair_channels(transfer: Complex) -> PairTransfer:
     )
 
 
-def cache_folder() -> Path:
-    """Where computed tables are kept: $FALCON_CACHE, or ~/.cache/falcon-snn."""
-    return Path(os.environ.get("FALCON_CACHE") or Path.home() / ".cache" / "falcon-snn")
-
-
 @lru_cache(maxsize=8)
 def pair_transfer(samples: int, rate_hz: int, device: torch.device) -> PairTransfer:
     """The transfer of a clip length on a device, computed at most once per machine."""
     path = cache_folder() / f"inner-ear-{samples}-at-{rate_hz}-hz.safetensors"
     try:
-        tables = load_file(path)
-    except (OSError, SafetensorError):  # absent, or not readable: it can always be made again
-        made = pair_channels(transfer_function(samples, rate_hz))
-        tables = {name: torch.view_as_real(table) for name, table in made._asdict().items()}
+        transfer = _from_file(path)
+    except (OSError, SafetensorError, KeyError):  # absent or broken: it can always be made again
+        log.warning("computing the inner ear's transfer, once; it is kept in %s", path.parent)
+        transfer = pair_channels(transfer_function(samples, rate_hz))
+        tables = {name: torch.view_as_real(table) for name, table in transfer._asdict().items()}
         with replacing(path) as temporary:
             save_file(tables, temporary)
-    return PairTransfer(
-        *(torch.view_as_complex(tables[name]).to(device) for name in PairTransfer._fields)
-    )
+    return PairTransfer(*(table.to(device) for table in transfer))
+
+
+def _from_file(path: Path) -> PairTransfer:
+    tables = load_file(path)
+    return PairTransfer(*(torch.view_as_complex(tables[name]) for name in PairTransfer._fields))
 
 
 def scale_and_window(waves: Tensor) -> Tensor:
@@ -140,7 +143,8 @@ def scale_and_window(waves: Tensor) -> Tensor:
     hann = torch.hann_window(2 * half, periodic=False, dtype=torch.float64, device=waves.device)
     middle = hann.new_ones(waves.shape[1] - 2 * half)
     window = torch.cat((hann[:half], middle, hann[half:]))
-    return waves * torch.where(rms > 0, RMS / rms, 0.0) * window
+    windowed: Tensor = waves * torch.where(rms > 0, RMS / rms, 0.0) * window
+    return windowed
 
 
 def spectra(waves: Tensor) -> Tensor:
@@ -148,7 +152,8 @@ def spectra(waves: Tensor) -> Tensor:
 
     In float64 up to here: a weak band beside a strong one must keep its own precision.
     """
-    return torch.fft.rfft(scale_and_window(waves)).to(torch.complex64)
+    spectrum: Tensor = torch.fft.rfft(scale_and_window(waves))
+    return spectrum.to(torch.complex64)
 
 
 def pair_velocity(spectrum: Tensor, transfer: PairTransfer) -> Tensor:

@@ -9,9 +9,11 @@ k ~ Binomial(free, probability). Then, with the new I in the second line,
 
 and where V >= 1 the cell spikes, after which V is held at 0 for 8 steps.
 
-k comes from one uniform number u by inversion: the number of j with u >= P(k <= j). The numbers
-are Philox 4x32-10 words, keyed by the seed and counted by (step / 4, channel, clip), so a clip's
-spikes depend neither on its batch nor on the order of the work, and CPU and GPU draw the same.
+k comes from one uniform number u by inversion: the number of j with u >= P(k <= j); where the
+probability exceeds 1/2 the silent fibres are drawn instead, as P(k = 0) might underflow. The
+numbers are Philox 4x32-10 words, keyed by the seed and counted by (step / 4, channel, clip), so
+a clip's spikes depend neither on its batch nor on the order of the work, and CPU and GPU draw
+the same.
 """
 
 import math

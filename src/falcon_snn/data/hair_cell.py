@@ -40,9 +40,7 @@ class HairCell(NamedTuple):
 def hair_cell(dt_s: float) -> HairCell:
     """The hair cell for steps of `dt_s` seconds."""
     k0 = RELEASE * PERMEABILITY_A / (PERMEABILITY_A + PERMEABILITY_B)
-    cleft = (
-        FREE_MAXIMUM * REPLENISHMENT * k0 / (LOSS * k0 + REPLENISHMENT * (LOSS + REUPTAKE))
-    )
+    cleft = FREE_MAXIMUM * REPLENISHMENT * k0 / (LOSS * k0 + REPLENISHMENT * (LOSS + REUPTAKE))
     return HairCell(
         release=RELEASE * dt_s,
         refill=REPLENISHMENT * dt_s,

@@ -14,11 +14,11 @@ LANES = 88  # 700 channels are 8 blocks: even work for 2, 4 or 8 cores
 TILE_STEPS = 64
 RING = FIBRE_REST_STEPS + 1
 # Rows of the bushy cell's state: free fibres, steps to hold, I, V, u, k, P(k = j), P(k <= j),
-# p / (1 - p); after them the uniforms of four steps and the k of the last RING steps.
-FREE, HOLD, CURRENT, POTENTIAL, DRAW, K, CHANCE, UP_TO, ODDS, FIRST_DRAW = range(10)
+# p / (1 - p), whether p > 1/2; after them the uniforms of four steps and the k of the last RING.
+FREE, HOLD, CURRENT, POTENTIAL, DRAW, K, CHANCE, UP_TO, ODDS, SWAP, FIRST_DRAW = range(11)
 
 _A, _B, _M = np.float32(PERMEABILITY_A), np.float32(PERMEABILITY_B), np.float32(FREE_MAXIMUM)
-_ZERO, _ONE = np.float32(0), np.float32(1)
+_ZERO, _HALF, _ONE = np.float32(0), np.float32(0.5), np.float32(1)
 
 
 @njit(parallel=True, cache=True, error_model="numpy", boundscheck=False)
@@ -130,9 +130,12 @@ def bushy_spikes(probability, cell, counters, out):  # type: ignore[no-untyped-d
             for i in range(width):
                 state[ODDS, i] = probability[clip, t, first + i]
             for i in range(LANES):
-                p = min(state[ODDS, i], _ONE)
+                likely = min(state[ODDS, i], _ONE)
+                swap = likely > _HALF  # then those that stay silent are drawn
+                p = _ONE - likely if swap else likely
                 free = state[FREE, i] + state[K, i]
                 none = _power(_ONE - p, np.int32(free))
+                state[SWAP, i] = _ONE if swap else _ZERO
                 state[CHANCE, i] = none
                 state[UP_TO, i] = none
                 state[ODDS, i] = p / (_ONE - p)
@@ -154,7 +157,7 @@ def bushy_spikes(probability, cell, counters, out):  # type: ignore[no-untyped-d
                 for i in range(LANES):
                     more |= (state[DRAW, i] >= state[UP_TO, i]) & (j < state[FREE, i])
             for i in range(LANES):
-                k = state[K, i]
+                k = state[FREE, i] - state[K, i] if state[SWAP, i] > _ZERO else state[K, i]
                 hold = state[HOLD, i]
                 current = state[CURRENT, i] * keep_current + weight * k
                 potential = state[POTENTIAL, i] * keep_potential + dt * current
@@ -162,6 +165,7 @@ def bushy_spikes(probability, cell, counters, out):  # type: ignore[no-untyped-d
                 state[CURRENT, i] = current
                 state[POTENTIAL, i] = _ZERO if (hold > _ZERO) | fires else potential
                 state[FREE, i] -= k
+                state[K, i] = k
                 state[HOLD, i] = hold_steps if fires else max(hold - _ONE, _ZERO)
             for i in range(LANES):
                 state[oldest, i] = state[K, i]

@@ -15,7 +15,7 @@ LANES = 32
 BITS = 6  # a count of at most 40 fibres; the counts of the resting steps share one int64
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator]
 def _hair_kernel(  # type: ignore[no-untyped-def]
     velocity, probability, steps, channels,
     release, refill, leave, reuptake, reprocess, firing, free, cleft, store,
@@ -54,6 +54,8 @@ def _power(base, exponent):  # type: ignore[no-untyped-def]
 @triton.jit
 def _binomial(uniform, number, p):  # type: ignore[no-untyped-def]
     """The number of j with uniform >= P(k <= j), for k ~ Binomial(number, p)."""
+    swap = p > 0.5  # then those that stay silent are drawn
+    p = tl.where(swap, 1.0 - p, p)
     odds = p / (1.0 - p)
     chance = _power(1.0 - p, number)
     up_to = chance
@@ -66,10 +68,10 @@ def _binomial(uniform, number, p):  # type: ignore[no-untyped-def]
         up_to += chance
         j += 1
         above = (uniform >= up_to) & (j < number)
-    return k
+    return tl.where(swap, number - k, k)
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator]
 def _bushy_step(  # type: ignore[no-untyped-def]
     t, word, free, recent, current, potential, hold, source, target, steps, channels, inside,
     keep_current, keep_potential, dt,
@@ -91,7 +93,7 @@ def _bushy_step(  # type: ignore[no-untyped-def]
     return free, recent, current, potential, hold
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator]
 def _bushy_kernel(  # type: ignore[no-untyped-def]
     probability, counters, spikes, steps, channels, keep_current, keep_potential, dt,
     FIBRES: tl.constexpr, WEIGHT: tl.constexpr, HOLD: tl.constexpr, REST: tl.constexpr,
