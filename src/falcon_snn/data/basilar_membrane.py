@@ -160,5 +160,5 @@ def pair_velocity(spectrum: Tensor, transfer: PairTransfer) -> Tensor:
     """Velocity of the membrane from spectra [clips, bins]: float32 [clips, pairs, steps, 2]."""
     mirror = spectrum.conj().flip(-1).roll(1, -1)
     packed = transfer.direct * spectrum[:, None]
-    packed.addcmul_(transfer.mirrored, mirror[:, None])
+    packed += transfer.mirrored * mirror[:, None]
     return torch.view_as_real(torch.fft.ifft(packed))

@@ -117,11 +117,12 @@ def _trains(spikes: Tensor, dt_s: float) -> Iterator[SpikeTrain]:
     """Trains from spikes [clips, steps, channels]: the flat order is that of time, then channel."""
     clips, steps, channels = spikes.shape
     if spikes.device.type == "cpu":  # numpy finds rare spikes many times faster than torch
-        flat = np.flatnonzero(spikes.numpy())
+        flat = torch.from_numpy(np.flatnonzero(spikes.numpy()))
     else:
-        flat = spikes.flatten().nonzero().flatten().cpu().numpy()
-    times_s = (flat // channels % steps * dt_s).astype(np.float32)
-    units = (flat % channels).astype(np.int16)
-    edges = np.searchsorted(flat, np.arange(clips + 1) * (steps * channels))
+        flat = spikes.flatten().nonzero().flatten()
+    units = (flat % channels).to(torch.int16).cpu().numpy()
+    times_s = ((flat // channels % steps).double() * dt_s).float().cpu().numpy()
+    clip_starts = torch.arange(clips + 1, device=flat.device) * (steps * channels)
+    edges = torch.searchsorted(flat, clip_starts).tolist()
     for start, end in pairwise(edges):
         yield SpikeTrain(units[start:end], times_s[start:end])
