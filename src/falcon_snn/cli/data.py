@@ -1,4 +1,4 @@
-"""`falcon-snn data`: which data there is, fetch it, pack it, compute its features."""
+"""`falcon-snn data`: which data there is, fetch it, pack it, compute its features or spikes."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -8,7 +8,8 @@ from typing import Any
 
 import typer
 
-from falcon_snn.cli.output import JsonFlag, err, notice, out, print_json
+from falcon_snn.cli.data_spikes import spikes
+from falcon_snn.cli.output import JsonFlag, err, notice, out, print_json, progress_bar
 
 app = typer.Typer(no_args_is_help=True, help="List, download, pack and prepare speech data.")
 
@@ -104,9 +105,9 @@ def pack(
 
     recordings = open_recordings(find_source(source))
     clips = recordings.clips
-    with _bar("reading clips", len(clips)) as advance:
+    with progress_bar("reading clips", len(clips)) as advance:
         waves, lengths = read_recordings(recordings, advance=advance)
-    with _bar("packing clips", len(clips)) as advance:
+    with progress_bar("packing clips", len(clips)) as advance:
         noise = recordings.noise_files()
         write_packed(folder, clips, noise, waves, lengths, bitrate_kbps=kbps, advance=advance)
     packed_mb = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
@@ -131,7 +132,7 @@ def features(
     from falcon_snn.data.examples import load_examples
 
     start_s = perf_counter()
-    with _bar("clips ready") as advance:
+    with progress_bar("clips ready") as advance:
         examples = load_examples(source, split, advance=advance)
     seconds = perf_counter() - start_s
     x = examples.x.float()
@@ -158,15 +159,7 @@ def features(
     out.print(table)
 
 
-@contextmanager
-def _bar(doing: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """A progress bar on stderr; gives the function that advances it, from any thread."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn(doing), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=err, transient=True) as progress:
-        task = progress.add_task("", total=total)
-        yield lambda amount: progress.advance(task, amount)
+app.command("spikes")(spikes)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ lie outside the one-second clip. Files are opened where they are read and closed
 process may call this.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -112,22 +112,25 @@ def read_ssc(path: Path, counts: NDArray[np.uint8], advance: Callable[[int], Non
 
 def write_ssc(
     path: Path,
-    units: Sequence[NDArray[Any]],
-    times: Sequence[NDArray[Any]],
+    units: Iterable[NDArray[Any]],
+    times: Iterable[NDArray[Any]],
     labels: Sequence[int],
     words: Sequence[str],
     names: Sequence[str],
     speakers: Sequence[str],
 ) -> None:
-    """Write spikes in the published layout, whole or not at all."""
+    """Write spikes in the published layout, whole or not at all.
+
+    Units and times are taken clip by clip, so a large set need never be in memory.
+    """
     order = {speaker: number for number, speaker in enumerate(sorted(set(speakers)))}
     with replacing(path) as temporary, h5py.File(temporary, "w") as file:
-        for key, dtype, ragged in (("units", np.uint16, units), ("times", np.float32, times)):
-            rows = file.create_dataset(
-                f"spikes/{key}", (len(ragged),), dtype=h5py.vlen_dtype(dtype)
-            )
-            for row, values in enumerate(ragged):
-                rows[row] = values
+        unit_rows, time_rows = (
+            file.create_dataset(f"spikes/{key}", (len(labels),), dtype=h5py.vlen_dtype(dtype))
+            for key, dtype in (("units", np.uint16), ("times", np.float32))
+        )
+        for row, clip_units, clip_times in zip(range(len(labels)), units, times, strict=True):
+            unit_rows[row], time_rows[row] = clip_units, clip_times
         file["labels"] = np.asarray(labels, dtype=np.uint16)
         file["extra/keys"] = np.array(words, dtype="S")
         file["extra/speaker"] = np.array([order[name] for name in speakers], dtype=np.uint16)
