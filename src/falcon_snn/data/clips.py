@@ -29,6 +29,7 @@ class Recordings(Protocol):
     @property
     def clips(self) -> Sequence[Clip]: ...
 
+    @property
     def key(self) -> str:
         """A name for the content; changed content has another."""
 

@@ -104,7 +104,8 @@ def load_examples(
     path = find_source(source)
     if is_spikes(path):
         return _load_spikes(path, split, advance)
-    waves, key = _load_waves(path, split, advance)
+    recordings = open_recordings(path)
+    waves = _load_waves(recordings, split, advance)
 
     def fill(out: NDArray[np.float32]) -> None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -114,7 +115,9 @@ def load_examples(
             out[part] = log_mel(clips).cpu().numpy()
             advance(len(clips))
 
-    x = cached_array(f"{key}-features-{split}", (len(waves), FRAMES, BANDS), np.float32, fill)
+    x = cached_array(
+        f"{_key(recordings)}-features-{split}", (len(waves), FRAMES, BANDS), np.float32, fill
+    )
     tokens = torch.full((len(waves),), FRAMES)
     return Examples(torch.from_numpy(x), tokens, waves.labels, waves.names, waves.words)
 
@@ -122,7 +125,7 @@ def load_examples(
 def load_waves(source: str | Path, split: str, *, advance: Advance = lambda clips: None) -> Waves:
     """The clips of a split as recordings; `advance` hears how many more clips are decoded."""
     check_split(split)
-    return _load_waves(find_source(source), split, advance)[0]
+    return _load_waves(open_recordings(find_source(source)), split, advance)
 
 
 def load_noise(source: str | Path) -> Tensor:
@@ -136,29 +139,39 @@ def load_noise(source: str | Path) -> Tensor:
     return torch.from_numpy(np.concatenate([read_wave(file) for file in files]))
 
 
-def _load_waves(path: Path, split: str, advance: Advance) -> tuple[Waves, str]:
-    """The recordings of a split, and the cache key of the set."""
-    recordings = open_recordings(path)
-    clips = recordings.clips
-    rows = [row for row, clip in enumerate(clips) if clip.split == split]
-    if not rows:
-        raise FalconError(f"{path}: no {split} clips among its {len(clips)}; add recordings")
-    key = key_of([_FORMAT, recordings.key()])
+def read_recordings(
+    recordings: Recordings, *, advance: Advance = lambda clips: None
+) -> tuple[NDArray[np.int16], NDArray[np.int64]]:
+    """All clips of a set, int16 [N, 16000 or more], and their lengths in samples."""
+    clips = len(recordings.clips)
 
     def fill_lengths(out: NDArray[np.int64]) -> None:
         out[:] = recordings.lengths()
 
     def fill_waves(out: NDArray[np.int16]) -> None:
-        log.warning("%s: reading %d clips, once; kept in %s", path, len(clips), cache_folder())
+        log.warning("reading %s clips, once; they are kept in %s", f"{clips:,}", cache_folder())
         recordings.read_into(out, advance)
 
-    lengths = cached_array(f"{key}-lengths", (len(clips),), np.int64, fill_lengths)
-    shape = (len(clips), max(CLIP_SAMPLES, int(lengths.max())))
-    waves = cached_array(f"{key}-waves", shape, np.int16, fill_waves)
+    lengths = cached_array(f"{_key(recordings)}-lengths", (clips,), np.int64, fill_lengths)
+    shape = (clips, max(CLIP_SAMPLES, int(lengths.max())))
+    return cached_array(f"{_key(recordings)}-waves", shape, np.int16, fill_waves), lengths
+
+
+def _key(recordings: Recordings) -> str:
+    return key_of([_FORMAT, recordings.key])
+
+
+def _load_waves(recordings: Recordings, split: str, advance: Advance) -> Waves:
+    """The recordings of a split."""
+    clips = recordings.clips
+    rows = [row for row, clip in enumerate(clips) if clip.split == split]
+    if not rows:
+        raise FalconError(f"no {split} clips among the {len(clips)} of this set; add recordings")
+    waves, lengths = read_recordings(recordings, advance=advance)
     part = slice(rows[0], rows[-1] + 1)  # clips are in the order of their splits
     words = word_list(clips)
     label_of = {word: label for label, word in enumerate(words)}
-    found = Waves(
+    return Waves(
         waves=torch.from_numpy(waves[part]),
         lengths=torch.from_numpy(lengths[part]),
         labels=torch.tensor([label_of[clip.word] for clip in clips[part]]),
@@ -166,7 +179,6 @@ def _load_waves(path: Path, split: str, advance: Advance) -> tuple[Waves, str]:
         speakers=[clip.speaker for clip in clips[part]],
         words=words,
     )
-    return found, key
 
 
 def _load_spikes(path: Path, split: str, advance: Advance) -> Examples:

@@ -8,6 +8,7 @@ _background_noise_/*.wav     recordings for augmentation (optional)
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,7 @@ class FolderSet:
     folder: Path
     clips: list[Clip]
 
+    @cached_property
     def key(self) -> str:
         # Names, sizes and times of change: to read gigabytes of wavs would take too long.
         stats = ((clip.file, (self.folder / clip.file).stat()) for clip in self.clips)

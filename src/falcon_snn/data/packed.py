@@ -13,18 +13,19 @@ decoding, so only `length` samples are taken.
 import csv
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from falcon_snn.data.audio import in_parallel, to_int16
+from falcon_snn.data.audio import in_parallel, read_wave, to_int16
 from falcon_snn.data.cache import key_of
-from falcon_snn.data.clips import SPLITS, Clip, split_order
+from falcon_snn.data.clips import SPLITS, Clip, Recordings, split_order
 from falcon_snn.data.features import CLIP_SAMPLES, RATE_HZ
 from falcon_snn.errors import FalconError
-from falcon_snn.files import sha256_of
+from falcon_snn.files import new_folder, sha256_of
 
 INDEX = "index.csv"
 NOISE_FOLDER = "background_noise"
@@ -54,6 +55,7 @@ class PackedSet:
     clips: list[Clip]
     places: list[Place]
 
+    @cached_property
     def key(self) -> str:
         chunks = sorted({place.chunk for place in self.places})
         index = (self.folder / INDEX).read_bytes()
@@ -138,3 +140,58 @@ def _decode_chunk(
                 advance(1)
     except soundfile.LibsndfileError as error:
         raise FalconError(f"{path}: not a readable Ogg Opus file ({error.error_string})") from None
+
+
+def write_packed(
+    folder: Path,
+    recordings: Recordings,
+    waves: NDArray[np.int16],
+    lengths: NDArray[np.int64],
+    *,
+    bitrate_kbps: float = 24,
+    clips_per_chunk: int = CLIPS_PER_CHUNK,
+    advance: Callable[[int], None] = lambda clips: None,
+) -> None:
+    """Pack a set of recordings as a new folder, whole or not at all.
+
+    Row i of `waves` holds the `lengths[i]` samples of clip i, and zeros.
+    """
+    with new_folder(folder) as temporary:
+        padded = np.maximum(lengths, CLIP_SAMPLES) + GAP_SAMPLES
+        rows = [range(len(waves))[first : first + clips_per_chunk]
+                for first in range(0, len(waves), clips_per_chunk)]  # fmt: skip
+
+        def encode(chunk: int) -> None:
+            with _opus(temporary / f"clips-{chunk:02d}.opus", bitrate_kbps) as file:
+                for row in rows[chunk]:
+                    wave = np.zeros(padded[row], np.int16)
+                    wave[: lengths[row]] = waves[row, : lengths[row]]
+                    file.write(wave)
+                    advance(1)
+
+        in_parallel(encode, range(len(rows)))
+        with (temporary / INDEX).open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(_COLUMNS)
+            for chunk, members in enumerate(rows):
+                start = 0
+                for row in members:
+                    place = Place(f"clips-{chunk:02d}.opus", start, int(lengths[row]))
+                    writer.writerow((*recordings.clips[row], *place))
+                    start += int(padded[row])
+        for recording in recordings.noise_files():
+            (temporary / NOISE_FOLDER).mkdir(exist_ok=True)
+            with _opus(temporary / NOISE_FOLDER / f"{recording.stem}.opus", bitrate_kbps) as file:
+                # The encoder keeps what it is given on its stack, so a minute goes in pieces.
+                for piece in np.split(wave := read_wave(recording), range(0, len(wave), RATE_HZ)):
+                    file.write(piece)
+
+
+def _opus(path: Path, bitrate_kbps: float) -> Any:
+    import soundfile
+
+    # libsndfile maps its compression level 1..0 to 6..256 kbit/s.
+    level = 1.0 - (bitrate_kbps - 6.0) / 250.0
+    return soundfile.SoundFile(
+        path, "w", RATE_HZ, 1, format="OGG", subtype="OPUS", compression_level=level
+    )
