@@ -9,7 +9,7 @@ import sys
 import typer
 
 from falcon_snn import __version__
-from falcon_snn.cli import doctor, theory, train
+from falcon_snn.cli import data, doctor, theory, train
 from falcon_snn.errors import FalconError
 
 app = typer.Typer(
@@ -34,6 +34,7 @@ def root(
 
 app.command("doctor")(doctor.doctor)
 app.command("theory")(theory.theory)
+app.add_typer(data.app, name="data")
 app.command("train")(train.train)
 
 
