@@ -34,7 +34,7 @@ def train(
     plan = load_recipe(recipe)
     if plan.spiking:
         raise FalconError(f"recipe '{recipe}' trains the spiking network; use `falcon-snn adapt`")
-    with open_training(data, plan, devices=devices, seed=seed) as session:
+    with open_training(data, [plan], devices=devices, seed=seed) as session:
         dataset = "ssc" if session.validation.x.shape[2] == 140 else "gsc"
         words = session.validation.words
         network = Falcon(falcon_config(model, dataset, classes=len(words), slots=slots))

@@ -2,7 +2,7 @@
 
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -56,8 +56,10 @@ class Start:
 
 
 @contextmanager
-def open_training(data: str, recipe: "Recipe", *, devices: int, seed: int) -> Iterator[Session]:
-    """Start the processes and load the clips that the recipe needs."""
+def open_training(
+    data: str, recipes: Sequence["Recipe"], *, devices: int, seed: int
+) -> Iterator[Session]:
+    """Start the processes and load the clips that the recipes need."""
     import torch
     from lightning.fabric import Fabric
 
@@ -80,9 +82,9 @@ def open_training(data: str, recipe: "Recipe", *, devices: int, seed: int) -> It
     torch.manual_seed(seed)
     # The first process fills the cache of decoded clips, the others then find it filled.
     with fabric.rank_zero_first(local=True):
-        load = load_waves if recipe.needs_waves else load_examples
-        training = load(data, "training")
-        noisy = recipe.augment.noise_probability > 0
+        waves = any(recipe.needs_waves for recipe in recipes)
+        training = (load_waves if waves else load_examples)(data, "training")
+        noisy = any(recipe.augment.noise_probability for recipe in recipes)
         noise = load_noise(data) if noisy else torch.zeros(0)
         validation = load_examples(data, "validation")
     try:

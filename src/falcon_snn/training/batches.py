@@ -10,6 +10,7 @@ from falcon_snn.data.augment import augment_features, augment_waves
 from falcon_snn.data.examples import Examples, Waves
 from falcon_snn.data.features import log_mel, one_second
 from falcon_snn.errors import FalconError
+from falcon_snn.training.evaluate import same_length
 from falcon_snn.training.recipe import Recipe
 
 
@@ -42,7 +43,7 @@ class Clips:
             self.waves = False
             kept = data.x.half() if data.x.is_floating_point() else data.x
             self.x = kept.to(device)
-            if bool((data.lengths == data.x.shape[1]).all()):
+            if same_length(data):
                 self.lengths = None
 
     def __len__(self) -> int:

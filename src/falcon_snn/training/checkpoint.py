@@ -5,6 +5,7 @@ Tensors are named by what they are for:
     model.*    the network as it was validated (the moving average where there is one)
     raw.*      the network as it is being trained, only beside a moving average
     first.*, second.*   the optimiser's moments, in `last.safetensors` only
+    integer.*  the converted network (`export.py`), alone in its file
 
 Random numbers come from the seed and the number of the epoch, so no generator's state is kept.
 """
@@ -95,9 +96,17 @@ def load_model(path: Path | str, qk_prefix: int | None = None) -> tuple[Falcon, 
     metadata, tensors = load_checkpoint(path)
     if qk_prefix is not None:
         metadata = replace(metadata, config=replace(metadata.config, qk_prefix=qk_prefix))
+    return model_of(metadata, tensors, path), metadata
+
+
+def model_of(metadata: Metadata, tensors: dict[str, Tensor], path: Path | str) -> Falcon:
+    """The network that a checkpoint's tensors describe, ready for inference."""
+    weights = under("model.", tensors)
+    if not weights:
+        raise FalconError(f"{path}: a converted network cannot be trained; give its checkpoint")
     model = Falcon(metadata.config)
-    load_weights(model, under("model.", tensors), path)
-    return model.eval(), metadata
+    load_weights(model, weights, path)
+    return model.eval()
 
 
 def load_weights(model: Falcon, weights: dict[str, Tensor], path: Path | str) -> None:

@@ -1,18 +1,16 @@
 """Accuracy over a set of clips, of the QNN in float and of the integer SNN under a schedule."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
 
 from falcon_snn.data.examples import Examples
+from falcon_snn.network.convert import convert
+from falcon_snn.network.integer import IntegerFalcon
 from falcon_snn.network.model import Falcon
+from falcon_snn.pipeline.schedule import Delays
 
-if TYPE_CHECKING:
-    from falcon_snn.network.integer import IntegerFalcon
-
-Delays = dict[str, int]
 Advance = Callable[[int], None]
 
 
@@ -30,7 +28,7 @@ def qnn_predictions(
     model.eval()
     found = [
         _told(model(x, lengths).argmax(dim=1), advance)
-        for x, lengths in _batches(examples, batch, device)
+        for x, lengths in batches(examples, batch, device)
     ]
     model.train(training)
     return torch.cat(found).cpu()
@@ -38,10 +36,9 @@ def qnn_predictions(
 
 @torch.no_grad()
 def snn_predictions(
-    network: "IntegerFalcon",
+    network: IntegerFalcon,
     examples: Examples,
     delays: Delays,
-    device: torch.device,
     *,
     backend: str = "auto",
     batch: int = 1024,
@@ -50,7 +47,7 @@ def snn_predictions(
     """Labels that the integer SNN gives under a schedule, int64 [N] on the CPU."""
     found = [
         _told(network.predict(x, lengths, delays, backend=backend), advance)
-        for x, lengths in _batches(examples, batch, device)
+        for x, lengths in batches(examples, batch, network.device)
     ]
     return torch.cat(found).cpu()
 
@@ -64,10 +61,7 @@ def validate(model: Falcon, examples: Examples, delays: Delays | None) -> float:
     """Validation accuracy in percent: of the SNN under `delays`, or of the QNN without them."""
     if delays is None:
         return accuracy(qnn_predictions(model, examples), examples)
-    from falcon_snn.network.convert import convert
-
-    device = next(model.parameters()).device
-    return accuracy(snn_predictions(convert(model), examples, delays, device), examples)
+    return accuracy(snn_predictions(convert(model), examples, delays), examples)
 
 
 def _told(predictions: Tensor, advance: Advance) -> Tensor:
@@ -75,16 +69,15 @@ def _told(predictions: Tensor, advance: Advance) -> Tensor:
     return predictions
 
 
-def _batches(
+def batches(
     examples: Examples, batch: int, device: torch.device
-) -> "list[tuple[Tensor, Tensor | None]]":
+) -> Iterator[tuple[Tensor, Tensor | None]]:
+    """Clips and their lengths on the device; no lengths where no clip has padding."""
     whole = same_length(examples)
-    parts = []
     for first in range(0, len(examples), batch):
         part = slice(first, first + batch)
         lengths = None if whole else examples.lengths[part].to(device)
-        parts.append((examples.x[part].to(device), lengths))
-    return parts
+        yield examples.x[part].to(device), lengths
 
 
 def same_length(examples: Examples) -> bool:

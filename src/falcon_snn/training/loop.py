@@ -9,17 +9,19 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning.fabric import Fabric
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from falcon_snn.data.examples import Examples
 from falcon_snn.errors import FalconError
 from falcon_snn.files import write_text
+from falcon_snn.network.convert import convert
 from falcon_snn.network.model import Falcon
+from falcon_snn.network.temporal import SlotFalcon
+from falcon_snn.pipeline.schedule import Delays
 from falcon_snn.training.batches import Batch, Clips
 from falcon_snn.training.checkpoint import (
     Metadata,
@@ -30,8 +32,11 @@ from falcon_snn.training.checkpoint import (
     save_checkpoint,
     under,
 )
-from falcon_snn.training.evaluate import Delays, validate
+from falcon_snn.training.evaluate import validate
 from falcon_snn.training.recipe import Recipe, one_cycle
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
 
 BEST, LAST, CURVES = "best.safetensors", "last.safetensors", "curves.jsonl"
 
@@ -69,7 +74,7 @@ class EpochResult:
 Watch = Callable[[int, EpochResult | None], None]  # clips trained on; the epoch that just ended
 
 
-def train(job: Job, fabric: Fabric, watch: Watch = lambda clips, ended: None) -> EpochResult:
+def train(job: Job, fabric: "Fabric", watch: Watch = lambda clips, ended: None) -> EpochResult:
     """Train, validate and keep checkpoints; the last epoch's result."""
     state = _State(job, fabric)
     if state.epoch == job.recipe.epochs:
@@ -101,12 +106,10 @@ def train(job: Job, fabric: Fabric, watch: Watch = lambda clips, ended: None) ->
     return result
 
 
-def _network(job: Job, fabric: Fabric) -> Callable[..., Tensor]:
+def _network(job: Job, fabric: "Fabric") -> Callable[..., Tensor]:
     """The model behind precision, compilation and several processes."""
     module: nn.Module = job.model
     if job.recipe.spiking and job.recipe.gradient == "temporal":
-        from falcon_snn.network.temporal import SlotFalcon
-
         assert job.delays is not None
         module = SlotFalcon(job.model, job.delays)
     # Shapes never change during training, so nothing is compiled for sizes that may vary.
@@ -118,14 +121,13 @@ def _network(job: Job, fabric: Fabric) -> Callable[..., Tensor]:
 
 
 def _losses(
-    job: Job, fabric: Fabric, network: Callable[..., Tensor], batch: Batch
+    job: Job, fabric: "Fabric", network: Callable[..., Tensor], batch: Batch
 ) -> tuple[Tensor, Tensor]:
     """The loss of a batch and the number of clips that are labelled rightly."""
     recipe = job.recipe
     x, lengths, labels = batch
     if recipe.spiking and recipe.gradient == "rate":
-        from falcon_snn.network.convert import convert
-
+        assert job.delays is not None
         with torch.no_grad():
             spikes = convert(job.model).counts(x, lengths, job.delays)
         scores = network(x, lengths, spikes)
@@ -151,7 +153,7 @@ def divergence(scores: Tensor, taught: Tensor, temperature: float) -> Tensor:
 class _State:
     """All that changes during training, and how it is kept on disk."""
 
-    def __init__(self, job: Job, fabric: Fabric) -> None:
+    def __init__(self, job: Job, fabric: "Fabric") -> None:
         self.job, self.fabric = job, fabric
         self.epoch = 0
         self.steps_done = 0
