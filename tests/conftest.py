@@ -1,4 +1,4 @@
-"""What all tests share: a fixed hypothesis profile and the folder of real speech, if there is one."""
+"""What all tests share: a fixed hypothesis profile, the folder of real speech if there is one."""
 
 import os
 from pathlib import Path

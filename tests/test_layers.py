@@ -12,6 +12,7 @@ from torch import Tensor
 from falcon_snn.errors import FalconError
 from falcon_snn.neuron import layers
 from falcon_snn.neuron.layers import AttentionCurve, IntegerNeurons
+from falcon_snn.neuron.packed import count
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -59,7 +60,10 @@ def test_linear_agrees(
 def test_linear_agrees_on_falcon_shapes(inputs: int, outputs: int, delay: int) -> None:
     generator = torch.Generator().manual_seed(inputs + delay)
     x = random_bytes((130, inputs), 7, generator)
-    weight, neurons = random_weight((outputs, inputs), generator), random_neurons(outputs, generator)
+    weight, neurons = (
+        random_weight((outputs, inputs), generator),
+        random_neurons(outputs, generator),
+    )
     expected = layers.linear(x, weight, neurons, 7, delay, "torch")
     for backend in backends():
         assert torch.equal(layers.linear(x, weight, neurons, 7, delay, backend), expected)
@@ -81,13 +85,13 @@ def test_conv_agrees_with_torch_convolution(
         result = layers.conv(x, weight, neurons, 7, delay, stride, backend, border=border)
         assert torch.equal(result, expected)
     if delay == 7 and not border:  # counts only: an ordinary convolution says the same
-        counts = layers.count(inner).double().permute(0, 3, 1, 2)
+        counts = count(inner).double().permute(0, 3, 1, 2)
         total = torch.nn.functional.conv2d(
             counts, weight.double().permute(0, 3, 1, 2), stride=(1, stride), padding=1
         ).permute(0, 2, 3, 1)  # fmt: skip
         level = neurons.initial + 7 * neurons.static + neurons.factor * total
         n = (level / neurons.threshold).floor().clamp(0, 7)
-        assert torch.equal(layers.count(expected).double(), n)
+        assert torch.equal(count(expected).double(), n)
 
 
 @settings(max_examples=20)

@@ -24,7 +24,9 @@ class FalconConfig:
     slots: int = 7  # T, the spike slots of a stage
     qk_prefix: int | None = None  # p, the slots that Q and K wait for; None means all of them
     weight_bits: int = 8
-    input_levels: int = 32  # integer levels per unit of input: log-mel in 1/32, spike counts as such
+    input_levels: int = (
+        32  # integer levels per unit of input: log-mel in 1/32, spike counts as such
+    )
 
     def __post_init__(self) -> None:
         if not 1 <= self.slots <= 8:

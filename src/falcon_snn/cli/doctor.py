@@ -48,8 +48,8 @@ def _row(name: str, present: bool, seen: str, cost: str = "") -> dict[str, Any]:
 def _data_row() -> dict[str, Any]:
     folder = os.environ.get("FALCON_DATA")
     if folder is None:
-        return _row("data", False, "FALCON_DATA is not set",
-                    "only the embedded set is found by name; other data needs --data PATH")  # fmt: skip
+        cost = "only the embedded set is found by name; other data needs --data PATH"
+        return _row("data", False, "FALCON_DATA is not set", cost)
     if not Path(folder).is_dir():
         return _row("data", False, f"FALCON_DATA={folder} is not a folder", "set it to a folder")
     names = sorted(entry.name for entry in Path(folder).iterdir() if entry.is_dir())

@@ -60,9 +60,7 @@ class Conv(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         weight = quantise_weight(self.weight, self.bits)
-        y = F.conv2d(
-            x.permute(0, 3, 1, 2), weight, stride=(1, self.stride), padding=self.size // 2
-        )
+        y = F.conv2d(x.permute(0, 3, 1, 2), weight, stride=(1, self.stride), padding=self.size // 2)
         return self.norm(y.permute(0, 2, 3, 1).contiguous())
 
 
@@ -102,7 +100,7 @@ class Stem(nn.Module):
         self.fc2_fire = Counter(config.hidden, slots, step)
 
     def forward(self, x: Tensor, run: Execution) -> Tensor:
-        n = run.silence(run.settle("stem.conv1", self.conv1_fire(self.conv1(x))))
+        n = run.settle("stem.conv1", run.silence(self.conv1_fire(self.conv1(x))))
         n = run.settle("stem.conv2", self.conv2_fire(self.conv2(self.conv1_fire.decode(n))))
         x = self.conv2_fire.decode(n).flatten(2)
         n = run.settle("stem.fc1", self.fc1_fire(self.fc1(x)))
@@ -170,7 +168,7 @@ class Block(nn.Module):
 
     def _split(self, x: Tensor) -> Tensor:
         """[batch, token, hidden] to [batch, head, token, head size]."""
-        return x.unflatten(2, (self.heads, self.head_size)).transpose(1, 2)
+        return x.view(*x.shape[:2], self.heads, self.head_size).transpose(1, 2)
 
 
 class Falcon(nn.Module):
@@ -204,8 +202,8 @@ class Falcon(nn.Module):
         x = quantise_input(x.float(), self.config.input_levels)
         if mask is not None:
             x = x * mask[:, :, None]
-        n = run.settle("encoder", self.encoder_fire(self.encoder(x.unsqueeze(3))))
-        x = self.stem(self.encoder_fire.decode(run.silence(n)), run)
+        n = run.settle("encoder", run.silence(self.encoder_fire(self.encoder(x.unsqueeze(3)))))
+        x = self.stem(self.encoder_fire.decode(n), run)
         for block in self.blocks:
             x = block(x, run)
         return self.classifier(pool(self.norm(x), mask)), run.counts

@@ -64,7 +64,9 @@ def linear(
         "TOKENS": 1, "FEATURES": 1, "BORDER": 0, "IN_LINE": inputs, "IN_PIXEL": 0,
         "OUT_BORDER": 0, "OUT_LINE": outputs, "OUT_PIXEL": 0,
     }  # fmt: skip
-    return _launch(packed.contiguous(), weight.unsqueeze(1), out, neurons, rows, slots, delay, geometry)
+    return _launch(
+        packed.contiguous(), weight.unsqueeze(1), out, neurons, rows, slots, delay, geometry
+    )
 
 
 def conv(
@@ -83,7 +85,9 @@ def conv(
         "OUT_BORDER": edge, "OUT_LINE": shape[2] * outputs, "OUT_PIXEL": outputs,
     }  # fmt: skip
     rows = clips * tokens * features
-    return _launch(bordered.contiguous(), weight.flatten(2), out, neurons, rows, slots, delay, geometry)
+    return _launch(
+        bordered.contiguous(), weight.flatten(2), out, neurons, rows, slots, delay, geometry
+    )
 
 
 def residual(

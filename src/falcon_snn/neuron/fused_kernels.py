@@ -5,6 +5,9 @@ does not depend on the order of summation; the membrane is an int32 fixed-point 
 needs T - delay + 1 products: the slots before the first decision are summed as counts.
 """
 
+# mypy: disable-error-code="no-untyped-def,untyped-decorator,no-untyped-call"
+# Triton compiles these functions; their arguments are pointers and tiles, not Python values.
+
 import triton
 import triton.language as tl
 
@@ -22,7 +25,7 @@ def _slot_bits(packed, slot, ASM: tl.constexpr):
             is_pure=True,
             pack=4,
         )
-    else:
+    else:  # noqa: RET505 (Triton compiles one branch only if both are spelled out)
         return ((packed.to(tl.int32) >> slot) & 1).to(tl.int8)
 
 
@@ -81,7 +84,9 @@ def spiking_matmul(
             x = _chunk(x_ptrs + run * IN_LINE, k, chunk, WIDTH, BLOCK_K)
             if HOLD:
                 tiles = tiles + (x,)  # noqa: RUF005 (Triton knows no unpacking)
-            w = tl.load(w_ptrs + (run * CHUNKS + chunk) * BLOCK_K, mask=in_outputs[None, :], other=0)
+            w = tl.load(
+                w_ptrs + (run * CHUNKS + chunk) * BLOCK_K, mask=in_outputs[None, :], other=0
+            )
             total = tl.dot(_first_counts(x, DELAY), w, total, out_dtype=tl.int32)
 
     # Soft reset, seen from the other side: each spike raises the level that the sum must reach.
@@ -121,8 +126,10 @@ def _chunk(x_ptrs, k, CHUNK: tl.constexpr, WIDTH: tl.constexpr, BLOCK_K: tl.cons
     """One chunk of a run; only a last chunk that sticks out needs a mask."""
     if (CHUNK + 1) * BLOCK_K <= WIDTH:
         return tl.load(x_ptrs + CHUNK * BLOCK_K)
-    else:
-        return tl.load(x_ptrs + CHUNK * BLOCK_K, mask=(k < WIDTH - CHUNK * BLOCK_K)[None, :], other=0)
+    else:  # noqa: RET505
+        return tl.load(
+            x_ptrs + CHUNK * BLOCK_K, mask=(k < WIDTH - CHUNK * BLOCK_K)[None, :], other=0
+        )
 
 
 @triton.jit
@@ -131,7 +138,7 @@ def quantised_matmul(
     WIDTH: tl.constexpr, FIRST: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Q and K: counts of the first slots times weights, as int8 codes (factor S + bias) >> shift."""
+    """Q and K: counts of the first slots times weights, codes (factor S + bias) >> shift."""
     CHUNKS: tl.constexpr = (WIDTH + BLOCK_K - 1) // BLOCK_K
     m = tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)
     n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
@@ -231,9 +238,10 @@ def attention(
     mixed += 128 * tl.sum(counts.to(tl.int32), axis=0)[None, :]
 
     channel = head * SIZE + d
-    membrane = mixed * tl.load(factor_ptr + channel)[None, :] + (
-        tl.load(initial_ptr + channel) + SLOTS * tl.load(static_ptr + channel)
-    )[None, :]
+    membrane = (
+        mixed * tl.load(factor_ptr + channel)[None, :]
+        + (tl.load(initial_ptr + channel) + SLOTS * tl.load(static_ptr + channel))[None, :]
+    )
     threshold = tl.load(threshold_ptr + channel)[None, :]
     spikes = tl.zeros_like(membrane)
     for slot in tl.static_range(SLOTS):
@@ -294,7 +302,7 @@ def pool_counts(
     x_ptr, out_ptr, lengths_ptr, tokens, channels,
     PADDED: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """Spikes per channel over the real tokens of a clip: [clip, token, channel] to [clip, channel]."""
+    """Spikes per channel over the real tokens: [clip, token, channel] to [clip, channel]."""
     clip = tl.program_id(0).to(tl.int64)
     n = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
     t = tl.arange(0, BLOCK_T)

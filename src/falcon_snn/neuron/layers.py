@@ -121,12 +121,13 @@ def attention(
         return fused.attention(q, k, v, lengths, heads, curve, neurons, slots)
 
     def split(x: Tensor) -> Tensor:
-        return x.float().unflatten(2, (heads, -1)).transpose(1, 2)
+        return x.float().view(*x.shape[:2], heads, -1).transpose(1, 2)
 
     scores = (split(q) @ split(k).transpose(2, 3)).int()
     levels = torch.empty_like(scores)
     for head in range(heads):
-        levels[:, head] = torch.bucketize(scores[:, head], curve.table[head, 1:256], right=True)
+        edges = curve.table[head, 1:256].contiguous()
+        levels[:, head] = torch.bucketize(scores[:, head].contiguous(), edges, right=True)
     if lengths is not None:
         levels *= _inside(lengths, q.shape[1])[:, None, None, :]
     mixed = (levels.float() @ split(count(v))).transpose(1, 2).flatten(2)
