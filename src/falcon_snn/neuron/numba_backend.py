@@ -85,3 +85,64 @@ def _fire(currents, delay, initial, static_per_slot, threshold, out):  # type: i
             bad += potential[i] - potential[i] != zero
         broken += bad
     return broken
+
+
+def temporal_backward(
+    currents: Tensor, delay: int, neurons: Neurons, grad: Tensor
+) -> tuple[Tensor, Tensor]:
+    """`torch_backend.temporal_backward` in one pass over currents and gradient."""
+    use_torch_threads()
+    inputs = torch.empty_like(currents, memory_format=torch.contiguous_format)
+    threshold = torch.empty_like(inputs[0])
+    _temporal_backward(
+        flat(currents), delay, *flat_parameters(neurons, currents), flat(grad), flat(inputs),
+        threshold.view(-1).numpy(),
+    )  # fmt: skip
+    return inputs, threshold
+
+
+@njit(parallel=True, cache=True, error_model="numpy", nogil=True)
+def _temporal_backward(  # type: ignore[no-untyped-def]
+    currents, delay, initial, static_per_slot, threshold, grad, to_inputs, to_threshold
+):
+    slots, neurons = currents.shape
+    zero = currents.dtype.type(0)
+    one = currents.dtype.type(1)
+    for block in prange((neurons + BLOCK - 1) // BLOCK):
+        start = block * BLOCK
+        size = min(BLOCK, neurons - start)
+        end = start + size
+        potential = np.empty(size, currents.dtype)
+        static = np.empty(size, currents.dtype)
+        theta = np.empty(size, currents.dtype)
+        fill(potential, start, initial)
+        fill(static, start, static_per_slot)
+        fill(theta, start, threshold)
+        fired = np.zeros(size, currents.dtype)
+        slopes = np.empty((slots, size), currents.dtype)
+        of_threshold = to_threshold[start:end]
+        of_threshold[:] = zero
+        next_input = 0
+        for slot in range(slots):
+            while next_input < min(slot + delay, slots):
+                current = currents[next_input, start:end]
+                for i in range(size):
+                    potential[i] = potential[i] + static[i] + current[i]
+                next_input += 1
+            slot_grad = grad[slot, start:end]
+            slope = slopes[slot]
+            for i in range(size):
+                level = potential[i] / theta[i]
+                height = max(zero, one - abs(level - one))
+                slope[i] = slot_grad[i] * height / theta[i]
+                of_threshold[i] -= slope[i] * (level + fired[i])
+                fires = potential[i] >= theta[i]
+                fired[i] += one if fires else zero
+                potential[i] -= theta[i] if fires else zero
+        for slot in range(slots - 2, -1, -1):
+            slope = slopes[slot]
+            later = slopes[slot + 1]
+            for i in range(size):
+                slope[i] += later[i]
+        for slot in range(slots):
+            to_inputs[slot, start:end] = slopes[max(0, slot - delay + 1)]

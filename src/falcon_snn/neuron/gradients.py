@@ -1,0 +1,91 @@
+"""The two gradients of SN_delta, each with its definition; `firing.fire_train` is their door.
+
+Both treat P(r) = V(-1) + sum over t' <= r of (I_0/T + I(t')), the input up to slot r, as the
+quantity that spikes depend on. With theta the threshold, g(t) = dL/ds(t) and T slots:
+
+Rate: each spike stands for its share of the count, s(t) ~ clip(P(T-1) / theta, 0, T) / T. So
+    dL/dP = sum_t g(t) / (T theta)  where 0 <= P(T-1)/theta <= T, else 0,
+the same for the current of every slot: one matrix product downstream instead of T.
+
+Temporal: s(t) ~ H(u(t)) with u(t) = P(t_e) / theta - n(t) - 1, where n(t), the spikes before t, is
+a constant (the reset passes no gradient), and H' is the triangle max(0, 1 - |u|). So
+    dL/dI(t') = sum of g(t) H'(u(t)) / theta  over the decisions t that have seen slot t'.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from falcon_snn.neuron.parameters import Neurons
+
+Forward = Callable[[Tensor, int, Neurons, Tensor], None]
+Backward = Callable[[Tensor, int, Neurons, Tensor], tuple[Tensor, Tensor]]
+GRADIENTS = ("rate", "temporal")
+
+
+class RateGradient(torch.autograd.Function):
+    """Spikes forward, the count's straight-through gradient backward; keeps P(T-1)/theta only."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, currents: Tensor, initial: Tensor, static: Tensor, threshold: Tensor,
+        delay: int, forward: Forward,
+    ) -> Tensor:  # fmt: skip
+        spikes = torch.empty_like(currents, memory_format=torch.contiguous_format)
+        forward(currents, delay, Neurons(initial, static, threshold), spikes)
+        ctx.slots = currents.shape[0]
+        count = (currents.sum(0) + (initial + ctx.slots * static)) / threshold
+        ctx.save_for_backward(count, initial, static, threshold)
+        return spikes
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        count, initial, static, threshold = ctx.saved_tensors
+        slots: int = ctx.slots
+        # A loss on counts hands down one gradient for all slots: no need to read it T times.
+        total = grad[0] if grad.stride(0) == 0 else grad.sum(0) / slots
+        inside = (count >= 0) & (count <= slots)
+        slope = torch.where(inside, total / threshold, 0)
+        return (
+            slope.expand(grad.shape),
+            slope.sum_to_size(initial.shape) if ctx.needs_input_grad[1] else None,
+            slots * slope.sum_to_size(static.shape) if ctx.needs_input_grad[2] else None,
+            -(slope * count).sum_to_size(threshold.shape) if ctx.needs_input_grad[3] else None,
+            None,
+            None,
+        )
+
+
+class TemporalGradient(torch.autograd.Function):
+    """Spikes forward, the surrogate gradient through the slots backward."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, currents: Tensor, initial: Tensor, static: Tensor, threshold: Tensor,
+        delay: int, forward: Forward, backward: Backward,
+    ) -> Tensor:  # fmt: skip
+        spikes = torch.empty_like(currents, memory_format=torch.contiguous_format)
+        forward(currents, delay, Neurons(initial, static, threshold), spikes)
+        ctx.delay, ctx.temporal_backward = delay, backward
+        ctx.save_for_backward(currents, initial, static, threshold)
+        return spikes
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        currents, *rest = ctx.saved_tensors
+        neurons = Neurons(*rest)
+        inputs, threshold = ctx.temporal_backward(currents, ctx.delay, neurons, grad)
+        return (
+            inputs,
+            inputs[0].sum_to_size(rest[0].shape) if ctx.needs_input_grad[1] else None,
+            inputs.sum(0).sum_to_size(rest[1].shape) if ctx.needs_input_grad[2] else None,
+            threshold.sum_to_size(rest[2].shape) if ctx.needs_input_grad[3] else None,
+            None,
+            None,
+            None,
+        )
