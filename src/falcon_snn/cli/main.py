@@ -9,7 +9,18 @@ import sys
 import typer
 
 from falcon_snn import __version__
-from falcon_snn.cli import data, doctor, theory, train
+from falcon_snn.cli import (
+    adapt,
+    classify,
+    convert,
+    data,
+    describe,
+    doctor,
+    evaluate,
+    latency,
+    theory,
+    train,
+)
 from falcon_snn.errors import FalconError
 
 app = typer.Typer(
@@ -34,8 +45,14 @@ def root(
 
 app.command("doctor")(doctor.doctor)
 app.command("theory")(theory.theory)
+app.command("latency")(latency.latency)
 app.add_typer(data.app, name="data")
+app.command("describe")(describe.describe)
 app.command("train")(train.train)
+app.command("convert")(convert.convert)
+app.command("evaluate")(evaluate.evaluate)
+app.command("adapt")(adapt.adapt)
+app.command("classify")(classify.classify)
 
 
 def main() -> None:

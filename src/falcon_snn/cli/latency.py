@@ -1,0 +1,105 @@
+"""`falcon-snn latency`: when does the network finish, and why then."""
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from falcon_snn.cli import network_options as options
+from falcon_snn.cli.output import JsonFlag, notice, out, print_json
+
+
+def latency(
+    model: str = options.Model,
+    dataset: str = options.Dataset,
+    schedule: str = options.Schedule,
+    delay: list[str] = options.DelayChanges,
+    qk_prefix: int | None = options.QkPrefix,
+    slots: int | None = options.Slots,
+    qnn: bool = typer.Option(False, "--qnn", help="Time the quantised network instead."),
+    hardware: str | None = options.Hardware,
+    attention: str | None = options.Attention,
+    graph: Path | None = options.GraphFile,
+    gantt: Path | None = typer.Option(None, "--gantt", help="Draw a timeline: .png or .html."),
+    compare: str | None = typer.Option(
+        None, "--compare", help="A second schedule, or qnn, below the first in --gantt and --trace."
+    ),
+    trace: Path | None = typer.Option(None, "--trace", help="Write a trace that Perfetto opens."),
+    as_json: bool = JsonFlag,
+) -> None:
+    """Say when a network finishes, what its critical path is made of, and who has slack."""
+    from falcon_snn.pipeline.timing import time_qnn, time_snn
+    from falcon_snn.report.latency import qnn_report, snn_report
+
+    network = options.choose_graph(model, dataset, graph, slots, qk_prefix)
+    profile = options.choose_profile(hardware, attention)
+
+    def delays_of(text: str, changes: list[str]) -> dict[str, int]:
+        return options.choose_delays(text, changes, network, model, dataset, graph is not None)
+
+    delays = delays_of(schedule, delay)
+    if gantt is not None or trace is not None:
+        from falcon_snn.report.timeline import write_timeline, write_trace
+
+        timings = {
+            "QNN" if qnn else f"SNN {schedule}": time_qnn(network, profile)
+            if qnn
+            else time_snn(network, delays, profile)
+        }
+        if compare is not None:
+            timings["QNN" if compare == "qnn" else f"SNN {compare}"] = (
+                time_qnn(network, profile)
+                if compare == "qnn"
+                else time_snn(network, delays_of(compare, []), profile)
+            )
+        if gantt is not None:
+            write_timeline(gantt, network.name, timings)
+            notice(f"timeline: {gantt}")
+        if trace is not None:
+            write_trace(trace, timings)
+            notice(f"trace: {trace} (open it at ui.perfetto.dev)")
+    report = qnn_report(network, profile) if qnn else snn_report(network, delays, profile)
+    if as_json:
+        print_json(report)
+    else:
+        _print(report)
+
+
+def _print(report: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    out.print(
+        f"[bold]{report['network']}[/], T = {report['slots']}, hardware '{report['hardware']}', "
+        f"{report['attention']} attention: core latency "
+        f"[bold]{report['core_latency_us']:.2f} us[/] ({report['core_latency_cycles']} cycles)"
+    )
+    rivals = [("QNN", "matched_qnn_us"), ("bit-parallel QNN", "bit_parallel_qnn_us"),
+              ("QNN that overlaps row groups", "overlapped_qnn_us"),
+              ("full lookahead", "full_lookahead_us")]  # fmt: skip
+    line = [f"{name} {report[key]:.2f}" for name, key in rivals if key in report]
+    out.print("in us: " + ", ".join(line))
+    parts = report["critical_path_parts_us"]
+    out.print("critical path: " + ", ".join(f"{part} {us:.2f}" for part, us in parts.items()))
+    if "boundaries" not in report:
+        _print_stages(report)
+        return
+    ready = {stage["name"]: stage for stage in report["stages"]}
+    out.print("slots of each boundary; slack; what one more slot of delay would add (us)")
+    table = Table("boundary", "delay", "first", "last", "slack", "+1 delay")
+    for boundary in report["boundaries"]:
+        stage, more = ready[boundary["name"]], boundary["next_delay_us"]
+        table.add_row(
+            boundary["name"], str(boundary["delay"]), f"{stage['first_ready_us']:.2f}",
+            f"{stage['last_ready_us']:.2f}", f"{boundary['slack_us']:.2f}",
+            "-" if more is None else f"{more:+.2f}",
+        )  # fmt: skip
+    out.print(table)
+
+
+def _print_stages(report: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    table = Table("stage", "kind", "ready us")
+    for stage in report["stages"]:
+        table.add_row(stage["name"], stage["kind"], f"{stage['last_ready_us']:.2f}")
+    out.print(table)

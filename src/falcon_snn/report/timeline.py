@@ -1,0 +1,223 @@
+"""Timelines of one or more runs, one above the other: picture, interactive page, Perfetto trace."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from falcon_snn.errors import FalconError
+from falcon_snn.files import replacing, write_json
+from falcon_snn.pipeline.chrome_trace import Span, chrome_trace
+from falcon_snn.pipeline.graph import INPUT, Stage
+from falcon_snn.pipeline.steps import Step
+from falcon_snn.pipeline.timing import Timing
+
+# Colour-blind safe; waiting is pale so that work stands out.
+COLOURS = {
+    "analog pass": "#3b76af",
+    "firing": "#e1812c",
+    "attention": "#3a923a",
+    "waiting": "#c9c3d6",
+}
+_KIND_OF_STEP = {
+    "analog": "analog pass", "fire": "firing", "quantise": "firing",
+    "product": "attention", "drain": "attention", "elementwise": "attention",
+}  # fmt: skip
+
+
+class Bar(NamedTuple):
+    """One bar of a timeline."""
+
+    row: str
+    kind: str  # a key of COLOURS
+    label: str
+    start_us: float
+    end_us: float
+
+
+def bars(timing: Timing) -> list[Bar]:
+    """Every step, and the stretches in which a slot or an operand was there and had to wait."""
+    rows = {stage.name: _row_of(stage) for stage in timing.graph.stages}
+    found: list[Bar] = []
+    waits: dict[str, list[tuple[int, int]]] = {}
+    for index, step in enumerate(timing.steps):
+        row, start, end = rows[step.stage], timing.starts[index], timing.ends[index]
+        kind = _KIND_OF_STEP[step.kind]
+        found.append(Bar(row, kind, _label(step), timing.us(start), timing.us(end)))
+        for stage, since in _waiting(timing, step):
+            if since < start:
+                waits.setdefault(rows[stage], []).append((since, start))
+    for row, intervals in waits.items():
+        for start, end in _union(intervals):
+            found.append(Bar(row, "waiting", "waiting", timing.us(start), timing.us(end)))
+    return found
+
+
+def _row_of(stage: Stage) -> str:
+    """The line a stage is drawn on: array and neurons share one, so do the attention steps."""
+    if stage.kind in ("product", "elementwise"):
+        return f"{stage.block}.attention".lstrip(".")
+    return stage.name.removesuffix(".array")
+
+
+def _row_label(timing: Timing, row: str) -> str:
+    """The row's name, with its delay where it waits on purpose."""
+    delay = (timing.delays or {}).get(row, 1)
+    return f"{row}  δ={delay}" if delay > 1 else row
+
+
+def write_timeline(path: Path, title: str, timings: Mapping[str, Timing]) -> None:
+    """Draw the runs one above the other; the ending of `path` says how."""
+    if path.suffix == ".html":
+        _write_html(path, title, timings)
+    elif path.suffix in (".png", ".svg", ".pdf"):
+        _write_picture(path, title, timings)
+    else:
+        raise FalconError(f"{path}: a timeline is written as .png, .svg, .pdf or .html")
+
+
+def write_trace(path: Path, timings: Mapping[str, Timing]) -> None:
+    """Write a Chrome trace: a process per run, a track per array, neuron group or engine."""
+    spans = [
+        Span(name, f"{step.stage} drain" if step.kind == "drain" else step.stage, _label(step),
+             timing.us(timing.starts[index]), timing.us(timing.ends[index]))
+        for name, timing in timings.items()
+        for index, step in enumerate(timing.steps)
+    ]  # fmt: skip
+    write_json(path, chrome_trace(spans))
+
+
+def _label(step: Step) -> str:
+    if step.kind == "analog":
+        return f"{step.stage.removesuffix('.array')} pass {step.slot}"
+    if step.kind == "fire":
+        return f"{step.stage} decision {step.slot}"
+    return f"{step.stage} {step.kind}" + (f" row group {step.slot}" if step.slot else "")
+
+
+def _waiting(timing: Timing, step: Step) -> list[tuple[str, int]]:
+    """Who waits for a step to start, since when: the slot it decides on, or an early operand."""
+    stage = timing.graph.stage(step.stage)
+    names = [name for name in stage.after if name != INPUT]
+    if not names or step.kind not in ("fire", "quantise", "product"):
+        return []
+    if step.kind == "product":
+        return [(name, timing.ready(name)[-1]) for name in names] if step.slot == 0 else []
+    return [(stage.name, max(timing.ready(name)[step.slot] for name in names))]
+
+
+def _union(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(intervals):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _rows(found: list[Bar]) -> dict[str, int]:
+    """Rows from top to bottom, in network order."""
+    return {row: number for number, row in enumerate(dict.fromkeys(bar.row for bar in found))}
+
+
+def _heading(name: str, timing: Timing) -> str:
+    return f"{name}: {timing.core_us:.2f} us"
+
+
+def _write_picture(path: Path, title: str, timings: Mapping[str, Timing]) -> None:
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    drawn = {name: bars(timing) for name, timing in timings.items()}
+    heights = [len(_rows(found)) for found in drawn.values()]
+    figure = Figure(figsize=(14, 1.1 + sum(0.19 * rows + 0.5 for rows in heights)), dpi=110)
+    axes = figure.subplots(len(drawn), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+    for axis, (name, timing) in zip(axes, timings.items(), strict=True):
+        _draw(axis, timing, drawn[name])
+        axis.set_title(_heading(name, timing), loc="left", fontsize=11, fontweight="bold")
+    end_us = max(timing.core_us for timing in timings.values())
+    axes[-1].set_xlim(0, end_us * 1.02)
+    axes[-1].set_xlabel("time (us)")
+    handles = [Patch(color=colour, label=kind) for kind, colour in COLOURS.items()]
+    figure.legend(handles=handles, loc="upper right", ncols=4, frameon=False)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=13)
+    figure.tight_layout(rect=(0, 0, 1, 0.995))
+    with replacing(path) as temporary:
+        figure.savefig(temporary)
+
+
+def _draw(axis: Any, timing: Timing, found: list[Bar]) -> None:
+    rows = _rows(found)
+    for bar in found:
+        y, width = rows[bar.row], bar.end_us - bar.start_us
+        if bar.kind == "waiting":
+            axis.barh(y + 0.3, width, left=bar.start_us, height=0.26, color=COLOURS[bar.kind])
+        elif bar.kind == "firing":
+            # A decision takes 30 ns; as a bar it could not be seen.
+            axis.vlines(bar.end_us, y - 0.4, y + 0.4, color=COLOURS[bar.kind], linewidth=1.1)
+        else:
+            axis.barh(y - 0.1, width, left=bar.start_us, height=0.52, color=COLOURS[bar.kind],
+                      edgecolor="white", linewidth=0.4)  # fmt: skip
+    axis.axvline(timing.core_us, color="#b03030", linewidth=1.2)
+    axis.set_yticks(list(rows.values()), [_row_label(timing, row) for row in rows], fontsize=7)
+    blocks = [row.partition(".")[0] for row in rows]
+    for number in range(1, len(blocks)):
+        if blocks[number] != blocks[number - 1]:
+            axis.axhline(number - 0.5, color="#d0d0d0", linewidth=0.6)
+    axis.set_ylim(len(rows) - 0.4, -0.6)
+    axis.grid(axis="x", color="#e6e6e6", linewidth=0.6)
+    axis.set_axisbelow(True)
+    axis.spines[["top", "right", "left"]].set_visible(False)
+    axis.tick_params(axis="y", length=0)
+
+
+def timeline_figure(title: str, timings: Mapping[str, Timing]) -> Any:
+    """The runs as an interactive plotly figure."""
+    try:
+        from plotly import graph_objects
+        from plotly.subplots import make_subplots
+    except ImportError:
+        raise FalconError("an .html timeline needs plotly; install falcon-snn[plotly]") from None
+    drawn = {name: bars(timing) for name, timing in timings.items()}
+    heights = [len(_rows(found)) for found in drawn.values()]
+    figure = make_subplots(
+        rows=len(drawn), cols=1, shared_xaxes=True, row_heights=heights, vertical_spacing=0.04,
+        subplot_titles=[_heading(name, timing) for name, timing in timings.items()],
+    )  # fmt: skip
+    for number, (name, found) in enumerate(drawn.items(), start=1):
+        timing = timings[name]
+        for kind, colour in COLOURS.items():
+            chosen = [bar for bar in found if bar.kind == kind]
+            figure.add_trace(
+                graph_objects.Bar(
+                    orientation="h", name=kind, legendgroup=kind, showlegend=number == 1,
+                    marker={"color": colour, "line": {"width": 0.5, "color": colour}},
+                    y=[_row_label(timing, bar.row) for bar in chosen],
+                    base=[bar.start_us for bar in chosen],
+                    x=[bar.end_us - bar.start_us for bar in chosen],
+                    customdata=[[bar.label, bar.end_us] for bar in chosen],
+                    hovertemplate="%{customdata[0]}<br>%{base:.2f} to %{customdata[1]:.2f} us"
+                    "<extra></extra>",
+                    width=0.3 if kind == "waiting" else 0.8,
+                    offset=0.15 if kind == "waiting" else -0.4,
+                ),
+                row=number, col=1,
+            )  # fmt: skip
+        labels = [_row_label(timing, row) for row in _rows(found)]
+        figure.update_yaxes(
+            categoryorder="array", categoryarray=labels, range=[len(labels) - 0.5, -0.5],
+            row=number, col=1,
+        )  # fmt: skip
+        figure.add_vline(x=timing.core_us, line_color="#b03030", row=number, col=1)
+    figure.update_xaxes(title_text="time (us)", row=len(drawn), col=1)
+    figure.update_layout(
+        title=title, barmode="overlay", template="plotly_white",
+        height=160 + 20 * sum(heights), legend={"orientation": "h", "y": 1.04, "x": 0.4},
+    )  # fmt: skip
+    return figure
+
+
+def _write_html(path: Path, title: str, timings: Mapping[str, Timing]) -> None:
+    figure = timeline_figure(title, timings)
+    with replacing(path) as temporary:
+        figure.write_html(str(temporary), include_plotlyjs=True)

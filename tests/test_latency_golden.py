@@ -1,0 +1,103 @@
+"""The published latency figures, to the last digit, from the general graph."""
+
+from dataclasses import replace
+
+import pytest
+
+from falcon_snn.config import falcon_config
+from falcon_snn.hardware.profile import load_profile
+from falcon_snn.pipeline.falcon_graph import falcon_graph
+from falcon_snn.pipeline.schedule import parse_schedule
+from falcon_snn.pipeline.timing import Timing, time_qnn, time_snn
+
+PAPER = load_profile()
+STREAMED = replace(PAPER, attention="streamed")
+
+MAIN_TABLE = [
+    # model, data set, QNN, full, Fastest, Balanced, Accurate (us)
+    ("medium", "ssc", 131.46, 253.04, 116.42, 124.00, 129.70),
+    ("medium", "gsc", 130.86, 252.44, 115.82, 119.64, 129.04),
+    ("large", "gsc", 202.98, 385.44, 180.42, 184.24, 201.16),
+]
+
+
+def timing(model: str, dataset: str, schedule: str, **changes: int) -> Timing:
+    config = falcon_config(model, dataset, **changes)
+    delays = parse_schedule(schedule, config, dataset, model)
+    return time_snn(falcon_graph(config), delays, PAPER)
+
+
+def core_us(model: str, dataset: str, schedule: str, **changes: int) -> float:
+    return round(timing(model, dataset, schedule, **changes).core_us, 6)
+
+
+@pytest.mark.parametrize(
+    ("model", "dataset", "qnn", "full", "fast", "balanced", "accurate"), MAIN_TABLE
+)
+def test_main_table(
+    model: str, dataset: str, qnn: float, full: float, fast: float, balanced: float, accurate: float
+) -> None:
+    graph = falcon_graph(falcon_config(model, dataset))
+    assert round(time_qnn(graph, PAPER).core_us, 6) == qnn
+    assert core_us(model, dataset, "full") == full
+    assert core_us(model, dataset, "fastest") == fast
+    assert core_us(model, dataset, "balanced") == balanced
+    assert core_us(model, dataset, "accurate") == accurate
+
+
+def test_uniform_delay_two_on_large() -> None:
+    assert core_us("large", "gsc", "uniform:2") == 231.24
+
+
+@pytest.mark.parametrize(
+    ("prefix", "us"),
+    # 93.93 is not published: there the complete Value count sets the floor.
+    [(7, 119.64), (6, 114.00), (5, 108.36), (4, 102.72), (3, 97.08), (2, 93.93), (1, 93.93)],
+)
+def test_qk_prefix(prefix: int, us: float) -> None:
+    assert core_us("medium", "gsc", "balanced", qk_prefix=prefix) == us
+
+
+def test_example_figure() -> None:
+    stem = timing("medium", "gsc", "balanced").ready("stem.fc2")
+    assert (stem[0], stem[-1]) == (764, 1892)  # block 0 starts; the stem's last slot
+
+
+@pytest.mark.parametrize(
+    ("slots", "prefix", "serial", "streamed"),
+    [
+        (7, 7, 115.82, 106.79),
+        (7, 4, 98.90, 90.11),
+        (6, 3, 91.38, 82.50),
+        (5, 2, 83.86, 74.89),
+        (4, 3, 87.62, 78.59),
+        (4, 2, 81.98, 72.95),
+        (3, 3, 85.74, 76.71),
+        (3, 2, 80.10, 71.07),
+    ],
+)
+def test_streamed_attention(slots: int, prefix: int, serial: float, streamed: float) -> None:
+    config = falcon_config("medium", "gsc", slots=slots, qk_prefix=prefix)
+    graph, delays = falcon_graph(config), parse_schedule("fastest", config)
+    assert round(time_snn(graph, delays, PAPER).core_us, 6) == serial
+    assert round(time_snn(graph, delays, STREAMED).core_us, 6) == streamed
+
+
+def test_streaming_saves_the_same_for_the_qnn() -> None:
+    graph = falcon_graph(falcon_config("medium", "gsc"))
+    saved = time_qnn(graph, PAPER).core_cycles - time_qnn(graph, STREAMED).core_cycles
+    assert saved == 3 * 301  # one ConSmax per block, wholly hidden
+
+
+def test_fewer_slots_match_a_qnn_of_fewer_bits() -> None:
+    qnn = [
+        round(time_qnn(falcon_graph(falcon_config("medium", "gsc", slots=T)), PAPER).core_us, 6)
+        for T in (7, 4, 3, 1)
+    ]
+    assert qnn == [130.86, 130.86, 100.78, 70.70]
+
+
+def test_fairer_qnns_are_faster_than_the_strict_one() -> None:
+    graph = falcon_graph(falcon_config("medium", "gsc"))
+    assert round(time_qnn(graph, PAPER, "bit-parallel").core_us, 6) == 70.70
+    assert round(time_qnn(graph, PAPER, "overlapped").core_us, 6) == 118.26
