@@ -10,7 +10,9 @@ from falcon_snn.cli.output import notice
 
 def adapt(
     checkpoint: Path = typer.Option(..., help="The checkpoint to start from."),
-    schedule: str = typer.Option(..., help="fastest, balanced, accurate, uniform:D or a JSON file."),
+    schedule: str = typer.Option(
+        ..., help="fastest, balanced, accurate, uniform:D or a JSON file."
+    ),
     out: Path = typer.Option(..., help="Folder for the phases' checkpoints and curves."),
     data: str = typer.Option("embedded", help="'embedded', a path, or a name in $FALCON_DATA."),
     phases: str = typer.Option("qat,tune,joint", help="Phases in order, with commas between."),
@@ -43,7 +45,7 @@ def adapt(
     plans = [load_recipe(source) for source in (recipe or names)]
     for name, plan in zip(names, plans, strict=True):
         if not plan.spiking:
-            raise FalconError(f"the recipe of phase {name} must have forward = \"spikes\"")
+            raise FalconError(f'the recipe of phase {name} must have forward = "spikes"')
     model, metadata = load_model(checkpoint, qk_prefix)
     delays = delays_of(schedule, metadata)
     facts = {"data": data, "schedule": schedule, "start": str(checkpoint)}

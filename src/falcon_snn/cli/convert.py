@@ -39,7 +39,9 @@ def convert(
 
     table = Table("stage", "kind", "neurons", "scale", "static term", "threshold")
     for row in rows:
-        ranges = (f"{low:.4g} .. {high:.4g}" for low, high in (row.scale, row.static, row.threshold))
+        ranges = (
+            f"{low:.4g} .. {high:.4g}" for low, high in (row.scale, row.static, row.threshold)
+        )
         table.add_row(row.name, row.kind, str(row.neurons), *ranges)
     out.print(table)
     if checked is not None:

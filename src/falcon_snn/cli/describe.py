@@ -28,6 +28,7 @@ def describe(
         shape = " x ".join(map(str, stage["shape"]))
         count = f"{stage['parameters']:,}"
         table.add_row(stage["name"], stage["operation"], shape, stage["firing"], count)
+    table.columns[0].no_wrap = True
     table.columns[4].justify = "right"
     out.print(table)
     counts = Table("component", "count")

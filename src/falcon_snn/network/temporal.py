@@ -30,14 +30,15 @@ from falcon_snn.network.quantise import (
     straight_through,
 )
 from falcon_snn.neuron.firing import fire_train
+from falcon_snn.neuron.packed import encode, unpack
 
 
 class SlotFalcon(nn.Module):
     """A Falcon under a schedule of delays, run through its slots."""
 
-    def __init__(self, model: Falcon, delays: Mapping[str, int]) -> None:
+    def __init__(self, model: Falcon, delays: Mapping[str, int], encoding: str = "even") -> None:
         super().__init__()
-        self.model, self.delays = model, dict(delays)
+        self.model, self.delays, self.encoding = model, dict(delays), encoding
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Class scores of clips [batch, token, feature], as `Falcon.forward` gives them."""
@@ -48,7 +49,7 @@ class SlotFalcon(nn.Module):
         if mask is not None:
             x = x * mask[:, :, None]
         count = run.silence(model.encoder_fire(model.encoder(x.unsqueeze(3))))
-        spikes = spread(count, model.config.slots) * model.encoder_fire.step()
+        spikes = as_spikes(count, model.config.slots, self.encoding) * model.encoder_fire.step()
         spikes = self._stem(spikes, run)
         for block in model.blocks:
             assert isinstance(block, Block)
@@ -85,7 +86,7 @@ class SlotFalcon(nn.Module):
         value = block.v_fire.decode(block.v_fire(block.v(x.sum(dim=0))))
         count = block.context_fire(block.mix(q, k, value, run))
         # With full lookahead all spikes come at once, one in each of the first slots.
-        return block.context_fire.decode(first_slots(count, slots))
+        return block.context_fire.decode(as_spikes(count, slots, "first"))
 
     def _fire(self, name: str, layer: Linear | Conv, counter: Counter, spikes: Tensor) -> Tensor:
         """Decoded spikes of a stage: linear map, batch norm, SN_delta."""
@@ -124,14 +125,7 @@ def product(layer: Linear | Conv, spikes: Tensor) -> Tensor:
     return y.reshape(*spikes.shape[:2], *y.shape[1:])
 
 
-def spread(count: Tensor, slots: int) -> Tensor:
-    """Source spikes, evenly spread: slot t fires where floor((t+1) n/T) > floor(t n/T)."""
-    edges = torch.arange(slots + 1, device=count.device).view(-1, *[1] * count.dim())
-    reached = torch.floor(edges * count.detach().round() / slots + 1e-4)
-    return straight_through(reached.diff(dim=0), (count / slots).expand(slots, *count.shape))
-
-
-def first_slots(count: Tensor, slots: int) -> Tensor:
-    """A count as spikes in the first slots: s(t) = 1[t < n]."""
-    slot = torch.arange(slots, device=count.device).view(-1, *[1] * count.dim())
-    return straight_through((slot < count).to(count), (count / slots).expand(slots, *count.shape))
+def as_spikes(count: Tensor, slots: int, encoding: str) -> Tensor:
+    """A count as spikes [slot, ...]; each spike passes back a T-th of the count's gradient."""
+    spikes = unpack(encode(count.detach().round().to(torch.uint8), slots, encoding), slots)
+    return straight_through(spikes.to(count), (count / slots).expand(slots, *count.shape))

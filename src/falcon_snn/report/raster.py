@@ -16,7 +16,7 @@ _FRAME_MS = 10.0
 
 
 def spike_image(network: IntegerFalcon, name: str, streams: Streams) -> NDArray[np.uint8]:
-    """Spikes of a stage's first clip as [neuron, token x slot]: a token's slots lie side by side."""
+    """Spikes of a stage's first clip as [neuron, token x slot], a token's slots side by side."""
     packed = network.inner(name, streams[name])[0].flatten(1)  # [token, neuron]
     spikes = unpack(packed, network.config.slots)  # [slot, token, neuron]
     image: NDArray[np.uint8] = spikes.permute(2, 1, 0).flatten(1).cpu().numpy()

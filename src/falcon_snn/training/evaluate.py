@@ -1,6 +1,7 @@
 """Accuracy over a set of clips, of the QNN in float and of the integer SNN under a schedule."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -57,11 +58,14 @@ def accuracy(predictions: Tensor, examples: Examples) -> float:
     return 100.0 * (predictions == examples.labels.cpu()).double().mean().item()
 
 
-def validate(model: Falcon, examples: Examples, delays: Delays | None) -> float:
+def validate(
+    model: Falcon, examples: Examples, delays: Delays | None, encoding: str = "even"
+) -> float:
     """Validation accuracy in percent: of the SNN under `delays`, or of the QNN without them."""
     if delays is None:
         return accuracy(qnn_predictions(model, examples), examples)
-    return accuracy(snn_predictions(convert(model), examples, delays), examples)
+    network = replace(convert(model), encoding=encoding)
+    return accuracy(snn_predictions(network, examples, delays), examples)
 
 
 def _told(predictions: Tensor, advance: Advance) -> Tensor:

@@ -18,14 +18,11 @@ from falcon_snn.training.checkpoint import (
 
 def save_network(path: Path, network: IntegerFalcon, metadata: Metadata) -> None:
     """Write a converted network, whole or not at all."""
-    facts = {**metadata.facts, "encoding": network.encoding}
     tensors = prefixed("integer.", network.tensors)
-    save_checkpoint(path, replace(metadata, config=network.config, facts=facts), tensors)
+    save_checkpoint(path, replace(metadata, config=network.config), tensors)
 
 
-def load_network(
-    path: Path | str, qk_prefix: int | None = None
-) -> tuple[IntegerFalcon, Metadata]:
+def load_network(path: Path | str, qk_prefix: int | None = None) -> tuple[IntegerFalcon, Metadata]:
     """The integer network of a converted file, or of a training checkpoint by converting it.
 
     `qk_prefix` asks for another Q/K prefix than the file's own.
@@ -34,8 +31,9 @@ def load_network(
     integers = under("integer.", tensors)
     if not integers:
         network = convert(model_of(metadata, tensors, path), qk_prefix)
+        network = replace(network, encoding=metadata.recipe["encoding"])
     else:
-        network = IntegerFalcon(metadata.config, integers, metadata.facts["encoding"])
+        network = IntegerFalcon(metadata.config, integers, metadata.recipe["encoding"])
         if qk_prefix not in (None, metadata.config.prefix):
             raise FalconError(
                 f"{path}: converted for the Q/K prefix {metadata.config.prefix}; "

@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +94,9 @@ def train(job: Job, fabric: "Fabric", watch: Watch = lambda clips, ended: None) 
         state.agree()
         loss_sum, hit_sum = fabric.all_reduce(sums, reduce_op="sum").tolist()
         seconds = time.perf_counter() - begin  # the line above has waited for the device
-        accuracy = validate(state.shadow or job.model, job.validation, job.delays)
+        accuracy = validate(
+            state.shadow or job.model, job.validation, job.delays, job.recipe.encoding
+        )
         result = state.end_epoch(
             loss=loss_sum / done,
             training_accuracy=100.0 * hit_sum / done,
@@ -111,7 +113,7 @@ def _network(job: Job, fabric: "Fabric") -> Callable[..., Tensor]:
     module: nn.Module = job.model
     if job.recipe.spiking and job.recipe.gradient == "temporal":
         assert job.delays is not None
-        module = SlotFalcon(job.model, job.delays)
+        module = SlotFalcon(job.model, job.delays, job.recipe.encoding)
     # Shapes never change during training, so nothing is compiled for sizes that may vary.
     compiled: Any = torch.compile(module, dynamic=False) if job.compile else module
     network: Callable[..., Tensor] = fabric.setup_module(compiled)
@@ -129,7 +131,8 @@ def _losses(
     if recipe.spiking and recipe.gradient == "rate":
         assert job.delays is not None
         with torch.no_grad():
-            spikes = convert(job.model).counts(x, lengths, job.delays)
+            integers = replace(convert(job.model), encoding=recipe.encoding)
+            spikes = integers.counts(x, lengths, job.delays)
         scores = network(x, lengths, spikes)
     else:
         scores = network(x, lengths)

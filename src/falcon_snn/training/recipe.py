@@ -8,6 +8,7 @@ from typing import Any
 
 from falcon_snn.data.augment import Augmentation
 from falcon_snn.errors import FalconError
+from falcon_snn.neuron.packed import ENCODINGS
 
 PHASES = ("qnn", "qat", "tune", "joint")
 _FOLDER = Path(__file__).parent / "recipes"
@@ -24,6 +25,7 @@ class Recipe:
     neuron_rate: float  # peak learning rate of thresholds and offsets
     warmup: float = 0.3  # part of all steps in which the learning rate rises
     weight_decay: float = 0.0  # on matrices only
+    encoding: str = "even"  # of source spikes: "even" (spread over the slots), "first" (at once)
     gradient: str = "rate"  # of spikes: "rate" (through the counts), "temporal" (through slots)
     label_smoothing: float = 0.0
     ema: float = 0.0  # decay of the weights' moving average per step; 0 is none
@@ -106,6 +108,7 @@ def _check_ranges(recipe: Recipe, where: str) -> None:
             raise FalconError(f"{where}: '{key}' is {getattr(recipe, key)!r}; it must be {wanted}")
 
     demand(recipe.forward in ("counts", "spikes"), "forward", "'counts' or 'spikes'")
+    demand(recipe.encoding in ENCODINGS, "encoding", f"one of {', '.join(ENCODINGS)}")
     demand(recipe.gradient in ("rate", "temporal"), "gradient", "'rate' or 'temporal'")
     for key in ("epochs", "batch"):
         demand(getattr(recipe, key) >= 1, key, "1 or more")
