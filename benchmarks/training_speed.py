@@ -1,6 +1,6 @@
 """Seconds per epoch of QNN training and of spike-based QAT, on clips of noise.
 
-    PYTHONPATH=src python3 benchmarks/training_speed.py [--clips 51088] [--epochs 3] [--phases qnn,qat]
+    PYTHONPATH=src python3 benchmarks/training_speed.py [--clips 51088] [--epochs 3] [--eager]
 
 Prints one JSON line per phase. The first epoch includes compilation.
 """

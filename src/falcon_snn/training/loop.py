@@ -110,13 +110,14 @@ def train(job: Job, fabric: "Fabric", watch: Watch = lambda clips, ended: None) 
 
 def _network(job: Job, fabric: "Fabric") -> Callable[..., Tensor]:
     """The model behind precision, compilation and several processes."""
-    module: nn.Module = job.model
+    module: Any = job.model
     if job.recipe.spiking and job.recipe.gradient == "temporal":
         assert job.delays is not None
-        module = SlotFalcon(job.model, job.delays, job.recipe.encoding)
-    # Shapes never change during training, so nothing is compiled for sizes that may vary.
-    compiled: Any = torch.compile(module, dynamic=False) if job.compile else module
-    network: Callable[..., Tensor] = fabric.setup_module(compiled)
+        module = SlotFalcon(job.model, job.delays, job.recipe.encoding)  # its kernels are fused
+    elif job.compile:
+        # Shapes never change during training, so nothing is compiled for sizes that may vary.
+        module = torch.compile(module, dynamic=False)
+    network: Callable[..., Tensor] = fabric.setup_module(module)
     # Batch norm is frozen while the spiking network learns: its scale is part of the conversion.
     job.model.train(not job.recipe.spiking)
     return network
@@ -225,7 +226,7 @@ class _State:
                 recipe=asdict(job.recipe),
                 epoch=self.epoch,
                 seed=job.seed,
-                metrics={key: round(value, 6) for key, value in asdict(result).items()},
+                metrics=asdict(result),
                 delays=job.delays,
                 facts=job.facts,
             )
