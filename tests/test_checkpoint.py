@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
-from training_data import CONFIG, WORDS, make_examples
+from tests.training_data import CONFIG, WORDS, make_examples
 
 from falcon_snn.errors import FalconError
 from falcon_snn.network.convert import convert

@@ -6,12 +6,13 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
-from training_data import CONFIG, make_examples, make_job
+from tests.training_data import CONFIG, make_examples, make_job
 
 from falcon_snn.errors import FalconError
 from falcon_snn.network.model import Falcon
@@ -121,17 +122,17 @@ def test_one_cycle_rises_and_falls() -> None:
 _CHILD = """
 import sys
 from pathlib import Path
-sys.path.insert(0, {tests!r})
+sys.path.insert(0, {root!r})
 from test_training import run
-from training_data import make_job
+from tests.training_data import make_job
 run(make_job(Path({out!r}), epochs=40, ema=0.9))
 """
 
 
 def test_resume_after_kill_gives_the_same_weights(tmp_path: Path) -> None:
-    tests = str(Path(__file__).parent)
+    root = str(Path(__file__).parents[1])
     killed, whole = tmp_path / "killed", tmp_path / "whole"
-    child = subprocess.Popen([sys.executable, "-c", _CHILD.format(tests=tests, out=str(killed))])
+    child = subprocess.Popen([sys.executable, "-c", _CHILD.format(root=root, out=str(killed))])
     try:
         deadline = time.monotonic() + 120
         while not ((killed / "curves.jsonl").exists() and len(curves(killed)) >= 3):
@@ -159,8 +160,6 @@ def test_resume_refuses_another_run(tmp_path: Path) -> None:
     run(make_job(tmp_path, epochs=1))
     with pytest.raises(FalconError, match="another recipe 'label_smoothing'"):
         run(make_job(tmp_path, epochs=1, label_smoothing=0.2, resume=True))
-    from dataclasses import replace
-
     other = Falcon(replace(CONFIG, hidden=8))
     with pytest.raises(FalconError, match="another configuration 'hidden'"):
         run(make_job(tmp_path, epochs=1, model=other, resume=True))
@@ -169,10 +168,10 @@ def test_resume_refuses_another_run(tmp_path: Path) -> None:
 _RANK = """
 import sys, hashlib
 from pathlib import Path
-sys.path.insert(0, {tests!r})
+sys.path.insert(0, {root!r})
 import torch
 from lightning.fabric import Fabric
-from training_data import make_job
+from tests.training_data import make_job
 from falcon_snn.training.loop import train
 torch.set_num_threads(1)
 fabric = Fabric(accelerator="cpu", devices=2, strategy="ddp")
@@ -190,7 +189,7 @@ fabric.barrier()
 
 def test_two_processes_end_with_the_same_weights(tmp_path: Path) -> None:
     script = tmp_path / "two.py"
-    script.write_text(_RANK.format(tests=str(Path(__file__).parent), out=str(tmp_path)))
+    script.write_text(_RANK.format(root=str(Path(__file__).parents[1]), out=str(tmp_path)))
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     ranks = [(tmp_path / f"rank{rank}").read_text() for rank in (0, 1)]

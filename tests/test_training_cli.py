@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from training_data import WORDS, write_spikes
+from tests.training_data import WORDS, write_spikes
 from typer.testing import CliRunner
 
 from falcon_snn.cli.main import app
