@@ -123,7 +123,7 @@ _CHILD = """
 import sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from test_training import run
+from tests.test_training import run
 from tests.training_data import make_job
 run(make_job(Path({out!r}), epochs=40, ema=0.9))
 """
