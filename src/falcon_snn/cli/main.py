@@ -10,8 +10,13 @@ import typer
 
 from falcon_snn import __version__
 from falcon_snn.cli import (
+    adapt,
+    classify,
+    convert,
     data,
+    describe,
     doctor,
+    evaluate,
     hardware,
     latency,
     related_work,
@@ -19,6 +24,7 @@ from falcon_snn.cli import (
     sweep,
     theory,
     throughput,
+    train,
 )
 from falcon_snn.errors import FalconError
 
@@ -51,6 +57,12 @@ app.command("resources")(resources.resources)
 app.command("sweep")(sweep.sweep)
 app.command("related-work")(related_work.related_work)
 app.add_typer(data.app, name="data")
+app.command("describe")(describe.describe)
+app.command("train")(train.train)
+app.command("convert")(convert.convert)
+app.command("evaluate")(evaluate.evaluate)
+app.command("adapt")(adapt.adapt)
+app.command("classify")(classify.classify)
 
 
 def main() -> None:
