@@ -11,6 +11,7 @@ import typer
 from falcon_snn import __version__
 from falcon_snn.cli import (
     doctor,
+    graph,
     hardware,
     latency,
     related_work,
@@ -48,6 +49,7 @@ app.command("throughput")(throughput.throughput)
 app.command("resources")(resources.resources)
 app.command("sweep")(sweep.sweep)
 app.command("related-work")(related_work.related_work)
+app.command("graph")(graph.graph)
 app.add_typer(hardware.app, name="hardware")
 
 
