@@ -2,7 +2,7 @@
 
 import logging
 import os
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any, overload
 
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from falcon_snn.errors import FalconError
-from falcon_snn.neuron import reference
+from falcon_snn.neuron import reference, torch_backend
+from falcon_snn.neuron.gradients import GRADIENTS, RateGradient, TemporalGradient
 from falcon_snn.neuron.parameters import (
     Neurons,
     Parameter,
@@ -63,10 +64,51 @@ def fire(
     `threshold`, `offset` and `static` broadcast over the neurons. Torch in, torch out on the same
     device; NumPy in, NumPy out. All backends add in the same order and give the same spikes.
     """
-    tensor = _as_tensor(currents)
+    tensor = check_currents(_as_tensor(currents)).detach()
+    delay = check_delay(delay, tensor.shape[0])
+    name = resolve_backend(backend, tensor)
+    spikes = torch.empty(tensor.shape, dtype=torch.uint8, device=tensor.device)
     with torch.no_grad():
-        spikes = fire_checked(tensor.detach(), delay, threshold, offset, static, backend)
+        neurons = make_neurons(tensor, threshold, offset, static)
+        _run(name, tensor, delay, neurons, spikes, None)
     return spikes.numpy() if isinstance(currents, np.ndarray) else spikes
+
+
+def fire_train(
+    currents: Tensor,
+    delay: int,
+    *,
+    threshold: Parameter = 1.0,
+    offset: Parameter = 0.0,
+    static: Parameter = 0.0,
+    backend: str = "auto",
+    gradient: str = "rate",
+) -> Tensor:
+    """The spikes of `fire` as floats of the currents' type, with gradients to all four inputs.
+
+    `gradient` is `rate` (straight through the count) or `temporal` (surrogate through the slots);
+    `gradients` defines both. Backend numba differentiates in numba, the others in torch.
+    """
+    if not isinstance(currents, Tensor):
+        raise FalconError(f"currents are a {type(currents).__name__}; gradients need a tensor")
+    if gradient not in GRADIENTS:
+        raise FalconError(f"unknown gradient '{gradient}'; choose one of {', '.join(GRADIENTS)}")
+    integrated = check_currents(currents)
+    delay = check_delay(delay, integrated.shape[0])
+    name = resolve_backend(backend, integrated)
+    neurons = make_neurons(integrated, threshold, offset, static)
+    forward = partial(_run, name)
+    differentiate = _module("numba" if name == "numba" else "torch")
+    spikes: Tensor
+    if gradient == "rate":
+        spikes = RateGradient.apply(  # type: ignore[no-untyped-call]
+            integrated, *neurons, delay, forward, differentiate.rate_backward
+        )
+    else:
+        spikes = TemporalGradient.apply(  # type: ignore[no-untyped-call]
+            integrated, *neurons, delay, forward, differentiate.temporal_backward
+        )
+    return spikes.to(currents.dtype)
 
 
 def choose_backend(currents: Tensor) -> str:
@@ -76,39 +118,6 @@ def choose_backend(currents: Tensor) -> str:
     if currents.device.type == "cuda" and find_spec("triton") is not None:
         return "triton"
     return "torch"
-
-
-def fire_checked(
-    currents: Tensor,
-    delay: int,
-    threshold: Parameter,
-    offset: Parameter,
-    static: Parameter,
-    backend: str,
-) -> Tensor:
-    currents = check_currents(currents)
-    delay = check_delay(delay, currents.shape[0])
-    neurons = make_neurons(currents, threshold, offset, static)
-    spikes = torch.empty(currents.shape, dtype=torch.uint8, device=currents.device)
-    run_backend(backend, currents, delay, neurons, spikes)
-    return spikes
-
-
-def run_backend(backend: str, currents: Tensor, delay: int, neurons: Neurons, out: Tensor) -> None:
-    """Write the spikes to `out` with the named backend, or say why it cannot run."""
-    name = resolve_backend(backend, currents)
-    if not currents.numel():
-        return
-    if name == "reference":
-        spikes, rest = reference.integrate_and_fire(
-            currents.unbind(0), delay, neurons.threshold, neurons.initial, neurons.static_per_slot
-        )
-        out.copy_(torch.stack(spikes))
-        finite = bool(torch.isfinite(rest).all())
-    else:
-        finite = _module(name).run(currents, delay, neurons, out)
-    if not finite:
-        raise FalconError("currents hold NaN or infinity, or their sum overflows")
 
 
 def resolve_backend(backend: str, currents: Tensor) -> str:
@@ -131,6 +140,28 @@ def resolve_backend(backend: str, currents: Tensor) -> str:
     return backend
 
 
+def _run(
+    name: str, currents: Tensor, delay: int, neurons: Neurons, out: Tensor, total: Tensor | None
+) -> None:
+    """Write the spikes to `out` with the named backend, and P(T-1) to `total` if there is one."""
+    if not currents.numel():
+        return
+    if name == "numba":
+        finite = _module(name).run(currents, delay, neurons, out, total)
+    elif name == "reference":
+        spikes, rest = reference.integrate_and_fire(
+            currents.unbind(0), delay, neurons.threshold, neurons.initial, neurons.static_per_slot
+        )
+        out.copy_(torch.stack(spikes))
+        finite = bool(torch.isfinite(rest).all())
+    else:
+        finite = _module(name).run(currents, delay, neurons, out)
+    if total is not None and name != "numba":
+        torch_backend.total_input(currents, neurons, total)
+    if not finite:
+        raise FalconError("currents hold NaN or infinity, or their sum overflows")
+
+
 @cache
 def _announce(backend: str, device: str) -> None:
     _log.info("backend auto: '%s' for currents on '%s'", backend, device)
@@ -139,8 +170,6 @@ def _announce(backend: str, device: str) -> None:
 def _module(backend: str) -> Any:
     """The backend's module, imported on first use: numba and triton take seconds to load."""
     if backend == "torch":
-        from falcon_snn.neuron import torch_backend
-
         return torch_backend
     if backend == "numba":
         from falcon_snn.neuron import numba_backend

@@ -28,14 +28,26 @@ def _require_gpu(tensor: Tensor) -> bool:
     )
 
 
-def _tile(rows: int, outputs: int, width: int) -> dict[str, int]:
-    """Tile sizes and warps for a product; found by measurement, see benchmarks/kernel.py."""
-    return {"BLOCK_M": 128, "BLOCK_N": 32 if outputs % 64 else 64, "num_warps": 8, "num_stages": 1}
+def _tile(outputs: int, width: int) -> dict[str, int]:
+    """Tile sizes and warps for a product; the fastest of those measured on an H200.
+
+    One sum per slot must fit the registers, so tiles stay small; a run of 160 bytes goes best as
+    128 + 32.
+    """
+    wide = outputs % 64 == 0 or outputs < 64
+    chunk = 128 if 144 < width < 256 else 64
+    return {"BLOCK_M": 64, "BLOCK_N": 64 if wide else 32, "BLOCK_K": chunk, "num_warps": 4}
 
 
-def _padded(weight: Tensor) -> Tensor:
-    """Weights [outputs, runs, width], each run padded with zeros to whole chunks."""
-    return F.pad(weight, (0, -weight.shape[2] % _CHUNK)).contiguous()
+def _tail(width: int, chunk: int) -> int:
+    """The last chunk of a run: a power of two that holds what whole chunks leave."""
+    return max(_CHUNK, 1 << (width % chunk - 1).bit_length()) if width % chunk else 0
+
+
+def _padded(weight: Tensor, chunk: int) -> Tensor:
+    """Weights [outputs, runs, width], each run padded with zeros to whole chunks and the tail."""
+    width = weight.shape[2]
+    return F.pad(weight, (0, width // chunk * chunk + _tail(width, chunk) - width)).contiguous()
 
 
 def _launch(
@@ -44,12 +56,14 @@ def _launch(
 ) -> Tensor:  # fmt: skip
     on_gpu = _require_gpu(x)
     outputs, runs, width = weight.shape
-    tile = _tile(rows, outputs, runs * width)
+    tile = _tile(outputs, width)
+    padded = _padded(weight, tile["BLOCK_K"])
     grid = (-(-outputs // tile["BLOCK_N"]), -(-rows // tile["BLOCK_M"]))
     kernels.spiking_matmul[grid](
-        x, _padded(weight), out, neurons.factor, neurons.static, neurons.initial,
-        neurons.threshold, rows, outputs, **geometry, RUNS=runs, WIDTH=width, SLOTS=slots,
-        DELAY=delay, HOLD=runs * width <= 512, ASM=on_gpu, BLOCK_K=_CHUNK, **tile,
+        x, padded, out, neurons.factor, neurons.static, neurons.initial,
+        neurons.threshold, rows, outputs, **geometry, RUNS=runs, WIDTH=width,
+        PADDED=padded.shape[2], SLOTS=slots, DELAY=delay, ASM=on_gpu,
+        TAIL=_tail(width, tile["BLOCK_K"]), **tile,
     )  # fmt: skip
     return out
 
@@ -112,11 +126,11 @@ def codes(
     rows, inputs = packed.shape
     outputs = weight.shape[0]
     out = torch.empty(rows, outputs, dtype=torch.int8, device=packed.device)
-    tile = _tile(rows, outputs, inputs)
+    tile = {"BLOCK_M": 128, "BLOCK_N": 32, "BLOCK_K": _CHUNK, "num_warps": 8}
     grid = (-(-outputs // tile["BLOCK_N"]), -(-rows // tile["BLOCK_M"]))
     kernels.quantised_matmul[grid](
-        packed.contiguous(), _padded(weight.unsqueeze(1)), out, factor, bias, shift, rows, outputs,
-        WIDTH=inputs, FIRST=first, BLOCK_K=_CHUNK, **tile,
+        packed.contiguous(), _padded(weight.unsqueeze(1), _CHUNK), out, factor, bias, shift, rows,
+        outputs, WIDTH=inputs, FIRST=first, **tile,
     )  # fmt: skip
     return out
 
@@ -154,7 +168,7 @@ def encode(
         features.contiguous(), weight.contiguous(), out, neurons.factor, neurons.static,
         neurons.initial, neurons.threshold, trains, lengths, rows, outputs, TOKENS=tokens,
         FEATURES=bands, SLOTS=slots, PADDED=lengths is not None, BLOCK_M=64,
-        BLOCK_N=1 << (outputs - 1).bit_length(),
+        BLOCK_N=max(16, 1 << (outputs - 1).bit_length()),
     )  # fmt: skip
     return out
 

@@ -13,20 +13,21 @@ import triton.language as tl
 
 
 @triton.jit
-def _slot_bits(packed, slot, ASM: tl.constexpr):
+def _slot_bits(packed, SLOT: tl.constexpr, ASM: tl.constexpr):
     """The spikes of one slot, as int8 zeros and ones."""
     if ASM:
-        # Four neurons share a register: two instructions serve all four.
+        # Four neurons share a register, so two instructions serve all four; the slot comes as
+        # four equal bytes.
         return tl.inline_asm_elementwise(
-            "{ .reg .b32 s; shr.b32 s, $1, $2; and.b32 $0, s, 0x01010101; }",
+            "{ .reg .b32 s; and.b32 s, $2, 7; shr.b32 s, $1, s; and.b32 $0, s, 0x01010101; }",
             "=r,r,r",
-            [packed, slot],
+            [packed, tl.full(packed.shape, SLOT, tl.uint8)],
             dtype=tl.int8,
             is_pure=True,
             pack=4,
         )
     else:  # noqa: RET505 (Triton compiles one branch only if both are spelled out)
-        return ((packed.to(tl.int32) >> slot) & 1).to(tl.int8)
+        return ((packed >> SLOT) & 1).to(tl.int8)
 
 
 @triton.jit
@@ -46,71 +47,84 @@ def _pixel(rows, TOKENS: tl.constexpr, FEATURES: tl.constexpr, BORDER: tl.conste
 
 
 @triton.jit
+def _multiply(
+    sums, x_ptrs, w_ptrs, in_outputs, WIDTH: tl.constexpr, BLOCK_K: tl.constexpr,
+    DECISIONS: tl.constexpr, DELAY: tl.constexpr, ASM: tl.constexpr,
+):  # fmt: skip
+    """Add one chunk's product to the sum of each decision; the first takes DELAY slots at once."""
+    k = tl.arange(0, BLOCK_K)
+    if WIDTH < BLOCK_K:
+        x = tl.load(x_ptrs[:, None] + k[None, :], mask=(k < WIDTH)[None, :], other=0)
+    else:
+        x = tl.load(x_ptrs[:, None] + k[None, :])
+    w = tl.load(w_ptrs[None, :] + k[:, None], mask=in_outputs[None, :], other=0)
+    result = (tl.dot(_first_counts(x, DELAY), w, sums[0], out_dtype=tl.int32),)
+    for decision in tl.static_range(1, DECISIONS):
+        bits = _slot_bits(x, decision + DELAY - 1, ASM)
+        result = result + (tl.dot(bits, w, sums[decision], out_dtype=tl.int32),)  # noqa: RUF005
+    return result
+
+
+@triton.jit
 def spiking_matmul(
     x_ptr, w_ptr, out_ptr, factor_ptr, static_ptr, initial_ptr, threshold_ptr, rows, outputs,
     TOKENS: tl.constexpr, FEATURES: tl.constexpr,
     BORDER: tl.constexpr, IN_LINE: tl.constexpr, IN_PIXEL: tl.constexpr,
     OUT_BORDER: tl.constexpr, OUT_LINE: tl.constexpr, OUT_PIXEL: tl.constexpr,
-    RUNS: tl.constexpr, WIDTH: tl.constexpr, SLOTS: tl.constexpr, DELAY: tl.constexpr,
-    HOLD: tl.constexpr, ASM: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    RUNS: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr, SLOTS: tl.constexpr,
+    DELAY: tl.constexpr, ASM: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, TAIL: tl.constexpr,
 ):  # fmt: skip
     """Rows of packed spikes times int8 weights, then SN_delta.
 
     A row is a token (linear layer: one run of WIDTH bytes) or a pixel (3x3 convolution: three
     runs, one per token line, each of three pixels side by side). A convolution reads a buffer
     with a border of zeros, [clip, token + 2, feature + 2, channel], so nothing has to be masked.
-    Weights are [outputs, RUNS, CHUNKS * BLOCK_K], padded with zeros.
+    Weights are [outputs, RUNS, PADDED], zeros behind WIDTH; a run is read in chunks of BLOCK_K
+    bytes and one of TAIL. Each chunk is loaded once and serves all slots: there is one sum per
+    decision that takes in new input.
     """
-    CHUNKS: tl.constexpr = (WIDTH + BLOCK_K - 1) // BLOCK_K
     m = tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)
     n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
-    k = tl.arange(0, BLOCK_K)
     in_rows = m < rows
     in_outputs = n < outputs
     line, pixel = _pixel(tl.where(in_rows, m, 0), TOKENS, FEATURES, BORDER)
-    x_ptrs = x_ptr + (line * IN_LINE + pixel * IN_PIXEL)[:, None] + k[None, :]
-    w_ptrs = w_ptr + n[None, :] * (RUNS * CHUNKS * BLOCK_K) + k[:, None]
+    x_ptrs = x_ptr + line * IN_LINE + pixel * IN_PIXEL
+    w_ptrs = w_ptr + n * (RUNS * PADDED)
+
+    DECISIONS: tl.constexpr = SLOTS - DELAY + 1
+    sums = ()
+    for _decision in tl.static_range(DECISIONS):
+        sums = sums + (tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32),)  # noqa: RUF005
+    FULL: tl.constexpr = WIDTH // BLOCK_K
+    REST: tl.constexpr = WIDTH % BLOCK_K
+    for run in tl.static_range(RUNS):
+        x_run, w_run = x_ptrs + run * IN_LINE, w_ptrs + run * PADDED
+        for chunk in tl.static_range(FULL):
+            at = chunk * BLOCK_K
+            sums = _multiply(
+                sums, x_run + at, w_run + at, in_outputs, BLOCK_K, BLOCK_K, DECISIONS, DELAY, ASM
+            )
+        if REST > 0:
+            at = FULL * BLOCK_K
+            sums = _multiply(
+                sums, x_run + at, w_run + at, in_outputs, REST, TAIL, DECISIONS, DELAY, ASM
+            )
 
     factor = tl.load(factor_ptr + n, mask=in_outputs, other=0)[None, :]
     static = tl.load(static_ptr + n, mask=in_outputs, other=0)[None, :]
     threshold = tl.load(threshold_ptr + n, mask=in_outputs, other=1 << 30)[None, :]
     drive = tl.load(initial_ptr + n, mask=in_outputs, other=0)[None, :] + DELAY * static
-
-    tiles = ()
-    total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32)
-    for run in tl.static_range(RUNS):
-        for chunk in tl.static_range(CHUNKS):
-            x = _chunk(x_ptrs + run * IN_LINE, k, chunk, WIDTH, BLOCK_K)
-            if HOLD:
-                tiles = tiles + (x,)  # noqa: RUF005 (Triton knows no unpacking)
-            w = tl.load(
-                w_ptrs + (run * CHUNKS + chunk) * BLOCK_K, mask=in_outputs[None, :], other=0
-            )
-            total = tl.dot(_first_counts(x, DELAY), w, total, out_dtype=tl.int32)
-
+    total = sums[0]
+    membrane = total * factor + drive
     # Soft reset, seen from the other side: each spike raises the level that the sum must reach.
     level = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32) + threshold
-    fired = total * factor + drive >= level
-    level += tl.where(fired, threshold, 0)
-    spikes = fired.to(tl.int32)
-    for slot in range(DELAY, SLOTS):
-        for run in tl.static_range(RUNS):
-            for chunk in tl.static_range(CHUNKS):
-                if HOLD:
-                    x = tiles[run * CHUNKS + chunk]
-                else:
-                    x = _chunk(x_ptrs + run * IN_LINE, k, chunk, WIDTH, BLOCK_K)
-                w = tl.load(
-                    w_ptrs + (run * CHUNKS + chunk) * BLOCK_K, mask=in_outputs[None, :], other=0
-                )
-                total = tl.dot(_slot_bits(x, slot, ASM), w, total, out_dtype=tl.int32)
-        drive += static
-        fired = total * factor + drive >= level
-        level += tl.where(fired, threshold, 0)
-        spikes |= tl.where(fired, 1 << (slot - DELAY + 1), 0)
-    membrane = total * factor + drive
-    for decision in tl.static_range(SLOTS - DELAY + 1, SLOTS):
+    spikes = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32)
+    for decision in tl.static_range(SLOTS):
+        if decision > 0 and decision < DECISIONS:
+            total += sums[decision]
+            drive += static
+            membrane = total * factor + drive
         fired = membrane >= level
         level += tl.where(fired, threshold, 0)
         spikes |= tl.where(fired, 1 << decision, 0)
@@ -272,14 +286,15 @@ def encode(
     length = tl.zeros_like(token) + TOKENS
     if PADDED:
         length = tl.load(lengths_ptr + clip, mask=in_rows, other=0).to(tl.int32)
-    total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32)
-    for tap in tl.static_range(25):
-        t = token + (tap // 5 - 2)
-        f = feature * 2 + (tap % 5 - 2)
-        seen = in_rows & (t >= 0) & (t < length) & (f >= 0) & (f < FEATURES)
-        x = tl.load(x_ptr + (clip * TOKENS + t) * FEATURES + f, mask=seen, other=0).to(tl.int32)
-        w = tl.load(w_ptr + n * 25 + tap, mask=in_outputs, other=0).to(tl.int32)
-        total += x[:, None] * w[None, :]
+    tap = tl.arange(0, 32)  # 25 of them are real; the product wants a power of two
+    t = token[:, None] + (tap // 5 - 2)[None, :]
+    f = feature[:, None] * 2 + (tap % 5 - 2)[None, :]
+    seen = in_rows[:, None] & (tap < 25)[None, :]
+    seen = seen & (t >= 0) & (t < length[:, None]) & (f >= 0) & (f < FEATURES)
+    x = tl.load(x_ptr + (clip[:, None] * TOKENS + t) * FEATURES + f, mask=seen, other=0)
+    weighs = (tap < 25)[:, None] & in_outputs[None, :]
+    w = tl.load(w_ptr + n[None, :] * 25 + tap[:, None], mask=weighs, other=0)
+    total = tl.dot(x, w, out_dtype=tl.int32)
     factor = tl.load(factor_ptr + n, mask=in_outputs, other=0)[None, :]
     static = tl.load(static_ptr + n, mask=in_outputs, other=0)
     initial = tl.load(initial_ptr + n, mask=in_outputs, other=0)

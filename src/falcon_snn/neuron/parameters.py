@@ -10,7 +10,7 @@ from torch import Tensor
 
 from falcon_snn.errors import FalconError
 
-Parameter = float | Tensor | NDArray[np.floating]
+Parameter = float | np.floating | Tensor | NDArray[np.floating]
 
 
 class Neurons(NamedTuple):
@@ -70,7 +70,10 @@ def periodic(parameter: Tensor, neurons: torch.Size) -> Tensor:
 
 
 def _like(currents: Tensor, name: str, value: Parameter) -> Tensor:
-    tensor = torch.as_tensor(value).to(device=currents.device, dtype=currents.dtype)
+    try:
+        tensor = torch.as_tensor(value, dtype=currents.dtype, device=currents.device)
+    except (TypeError, ValueError, RuntimeError):
+        raise FalconError(f"{name} is {value!r}; give a number, a tensor or an array") from None
     neurons = tuple(currents.shape[1:])
     try:
         fits = np.broadcast_shapes(tuple(tensor.shape), neurons) == neurons

@@ -35,14 +35,17 @@ def _fire(  # type: ignore[no-untyped-def]
     potential = tl.load(initial + neuron % initial_period, inside, 0.0)
     per_slot = tl.load(static + neuron % static_period, inside, 0.0)
     threshold = tl.load(theta + neuron % theta_period, inside, 1.0)
+    read = neuron
+    write = neuron
     for step in tl.static_range(SLOTS + DELAY - 1):  # one input, then one decision, per step
         if step < SLOTS:
-            potential = potential + per_slot + tl.load(currents + step * size + neuron, inside, 0.0)
+            potential = potential + per_slot + tl.load(currents + read, inside, 0.0)
+            read += size
         if step >= DELAY - 1:
             fires = potential >= threshold
-            tl.store(
-                out + (step - DELAY + 1) * size + neuron, fires.to(out.dtype.element_ty), inside
-            )
+            tl.store(out + write, fires.to(out.dtype.element_ty), inside)
             potential = potential - tl.where(fires, threshold, 0.0)
-    bad = tl.max(((potential - potential) != 0.0).to(tl.int32), 0)
+            write += size
+    finite = tl.abs(potential) < float("inf")
+    bad = 1 - tl.min(finite.to(tl.int32), 0)
     tl.atomic_max(broken, bad, mask=bad > 0)
