@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,6 +39,24 @@ def replacing(path: Path | str) -> Iterator[Path]:
         raise FalconError(f"{target}: writing failed ({error.strerror or error})") from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Give a temporary folder beside `folder`; rename it to `folder` if the block ends well."""
+    if folder.exists():
+        raise FalconError(f"{folder}: is there already; delete it or choose another place")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    except OSError as error:
+        raise FalconError(f"{folder}: cannot write here ({error.strerror or error})") from None
+    try:
+        yield temporary
+        temporary.chmod(0o777 & ~_umask())
+        temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def write_text(path: Path | str, text: str) -> None:

@@ -10,7 +10,13 @@ import typer
 
 from falcon_snn import __version__
 from falcon_snn.cli import (
+    adapt,
+    classify,
+    convert,
+    data,
+    describe,
     doctor,
+    evaluate,
     graph,
     hardware,
     latency,
@@ -19,6 +25,7 @@ from falcon_snn.cli import (
     sweep,
     theory,
     throughput,
+    train,
 )
 from falcon_snn.errors import FalconError
 
@@ -44,13 +51,20 @@ def root(
 
 app.command("doctor")(doctor.doctor)
 app.command("theory")(theory.theory)
+app.add_typer(hardware.app, name="hardware")
+app.command("graph")(graph.graph)
 app.command("latency")(latency.latency)
 app.command("throughput")(throughput.throughput)
 app.command("resources")(resources.resources)
 app.command("sweep")(sweep.sweep)
 app.command("related-work")(related_work.related_work)
-app.command("graph")(graph.graph)
-app.add_typer(hardware.app, name="hardware")
+app.add_typer(data.app, name="data")
+app.command("describe")(describe.describe)
+app.command("train")(train.train)
+app.command("convert")(convert.convert)
+app.command("evaluate")(evaluate.evaluate)
+app.command("adapt")(adapt.adapt)
+app.command("classify")(classify.classify)
 
 
 def main() -> None:

@@ -1,6 +1,8 @@
 """How every command speaks: tables and notices for people, JSON for machines."""
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import typer
@@ -21,3 +23,14 @@ def print_json(value: Any) -> None:
 def notice(text: str) -> None:
     """One line for people, on stderr."""
     err.print(text, style="dim", markup=False)
+
+
+@contextmanager
+def progress_bar(doing: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """A progress bar on stderr; gives the function that advances it, from any thread."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn(doing), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=err, transient=True) as progress:
+        task = progress.add_task("", total=total)
+        yield lambda amount: progress.advance(task, amount)

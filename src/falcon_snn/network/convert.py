@@ -138,6 +138,7 @@ class _Conversion:
         grid = torch.exp2(grid_exponent(largest, 1.0) - 10)  # sums of counts need ten bits
         self.tensors["classifier.weight"] = to_int32(scores * grid)
         self.tensors["classifier.bias"] = to_int32(base * grid)
+        self.tensors["classifier.grid"] = grid
 
     def keep(self, name: str, neurons: IntegerNeurons) -> None:
         for field in ("factor", "static", "initial", "threshold"):

@@ -82,9 +82,11 @@ class IntegerFalcon:
         """A stream's integers: spike counts, or the codes of Q and K."""
         if self.kind(name) == "code":
             return stream
-        if name in ("encoder", "stem.conv1"):
-            stream = stream[:, 1:-1, 1:-1]
-        return count(stream)
+        return count(self.inner(name, stream))
+
+    def inner(self, name: str, stream: Tensor) -> Tensor:
+        """A stage's stream without the silent border that convolutions read."""
+        return stream[:, 1:-1, 1:-1] if name in ("encoder", "stem.conv1") else stream
 
     def streams(
         self, x: Tensor, lengths: Tensor | None, delays: Mapping[str, int], backend: str = "auto"
@@ -128,6 +130,11 @@ class IntegerFalcon:
         if lengths is None:
             return pooled @ weight.t() + bias * last.shape[1]
         return pooled @ weight.t() + bias * lengths[:, None]
+
+    def logits(self, streams: Streams, lengths: Tensor | None, backend: str = "auto") -> Tensor:
+        """Class scores in the units of training, for confidences."""
+        tokens = streams[self.stages[-1]].shape[1] if lengths is None else lengths[:, None]
+        return self.scores(streams, lengths, backend) / (self.tensors["classifier.grid"] * tokens)
 
     def _stage(
         self, name: str, streams: Streams, lengths: Tensor | None, delays: Mapping[str, int],

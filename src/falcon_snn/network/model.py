@@ -152,15 +152,19 @@ class Block(nn.Module):
         q = run.settle(f"{self.name}.q", self.q_code(self.q(x)))
         k = run.settle(f"{self.name}.k", self.k_code(self.k(x)))
         v = run.settle(f"{self.name}.v", self.v_fire(self.v(x)))
+        n = self.context_fire(self.mix(q, k, self.v_fire.decode(v), run))
+        return self.context_fire.decode(run.settle(f"{self.name}.context", n))
+
+    def mix(self, q: Tensor, k: Tensor, value: Tensor, run: Execution) -> Tensor:
+        """A V for the codes of Q and K and decoded values; padded keys get no attention."""
         step = self.q_code.step() * self.k_code.step() / self.head_size**0.5
         scores = self._split(q * step) @ self._split(k).transpose(2, 3)
         attention = self.consmax(scores)
         if run.mask is not None:
             attention = attention * run.mask[:, None, None, :]
         attention = attention * self.consmax.step()
-        mixed = attention @ self._split(self.v_fire.decode(v)).to(attention)
-        n = self.context_fire(mixed.transpose(1, 2).flatten(2))
-        return self.context_fire.decode(run.settle(f"{self.name}.context", n))
+        mixed = attention @ self._split(value).to(attention)
+        return mixed.transpose(1, 2).flatten(2)
 
     def _split(self, x: Tensor) -> Tensor:
         """[batch, token, hidden] to [batch, head, token, head size]."""

@@ -1,0 +1,88 @@
+"""Seconds per epoch of QNN training and of spike-based QAT, on clips of noise.
+
+    PYTHONPATH=src python3 benchmarks/training_speed.py [--clips 51088] [--epochs 3] [--eager]
+
+Prints one JSON line per phase. The first epoch includes compilation.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from lightning.fabric import Fabric
+
+from falcon_snn.config import falcon_config
+from falcon_snn.data.examples import Examples
+from falcon_snn.network.model import Falcon
+from falcon_snn.training.batches import Clips
+from falcon_snn.training.loop import EpochResult, Job, train
+from falcon_snn.training.recipe import load_recipe
+
+
+def noise(clips: int, words: int) -> Examples:
+    """Clips of noise in the shape of log-mel features, with labels in turn."""
+    x = torch.randn(clips, 98, 64, generator=torch.Generator().manual_seed(1))
+    names = [str(clip) for clip in range(clips)]
+    tokens = torch.full((clips,), 98)
+    return Examples(x, tokens, torch.arange(clips) % words, names, tuple(map(str, range(words))))
+
+
+def measure(phase: str, model_name: str, clips: int, epochs: int, compiled: bool) -> None:
+    on_gpu = torch.cuda.is_available()
+    torch.backends.cudnn.benchmark = on_gpu
+    fabric = Fabric(
+        accelerator="cuda" if on_gpu else "cpu", devices=1,
+        precision="bf16-mixed" if on_gpu else "32-true",
+    )  # fmt: skip
+    recipe = replace(load_recipe(phase), epochs=epochs)
+    model = Falcon(falcon_config(model_name, "gsc", classes=30))
+    delays = dict.fromkeys(model.config.boundaries, 1) if recipe.spiking else None
+    validation = noise(max(1, clips * 6_798 // 51_088), 30)
+    training = Clips(noise(clips, 30), recipe, fabric.device, torch.zeros(0))
+    ends: list[float] = []
+    results: list[EpochResult] = []
+
+    def watch(clips_done: int, ended: EpochResult | None) -> None:
+        if ended is not None:
+            ends.append(time.perf_counter())
+            results.append(ended)
+
+    with tempfile.TemporaryDirectory() as folder:
+        job = Job(
+            model, recipe, training, validation, Path(folder), delays=delays, compile=compiled
+        )
+        begin = time.perf_counter()
+        train(job, fabric, watch)
+    report = {
+        "phase": phase,
+        "model": model_name,
+        "clips": clips,
+        "batch": recipe.batch,
+        "compiled": compiled,
+        "device": torch.cuda.get_device_name(0) if on_gpu else "cpu",
+        "training_seconds": [round(result.seconds, 3) for result in results],
+        "clips_per_second": round(results[-1].clips_per_second),
+        # The whole epoch: training, validation and checkpoints.
+        "whole_seconds": [round(b - a, 3) for a, b in zip([begin, *ends], ends, strict=False)],
+    }
+    print(json.dumps(report), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--clips", type=int, default=51_088)
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--model", default="medium")
+    parser.add_argument("--phases", default="qnn,qat")
+    parser.add_argument("--eager", action="store_true", help="without torch.compile")
+    arguments = parser.parse_args()
+    for phase in arguments.phases.split(","):
+        measure(phase, arguments.model, arguments.clips, arguments.epochs, not arguments.eager)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""`falcon-snn adapt`: the paper's three phases under a schedule of firing delays."""
+
+import shutil
+from pathlib import Path
+
+import typer
+
+from falcon_snn.cli.output import notice
+
+
+def adapt(
+    checkpoint: Path = typer.Option(..., help="The checkpoint to start from."),
+    schedule: str = typer.Option(
+        ..., help="fastest, balanced, accurate, uniform:D or a JSON file."
+    ),
+    out: Path = typer.Option(..., help="Folder for the phases' checkpoints and curves."),
+    data: str = typer.Option("embedded", help="'embedded', a path, or a name in $FALCON_DATA."),
+    phases: str = typer.Option("qat,tune,joint", help="Phases in order, with commas between."),
+    recipe: list[Path] = typer.Option(
+        [], help="Recipe for a phase, instead of the one that comes along; one per phase, in order."
+    ),
+    qk_prefix: int | None = typer.Option(None, help="Slots that Q and K wait for."),
+    epochs: int | None = typer.Option(None, help="Epochs of each phase, if not the recipe's."),
+    seed: int = typer.Option(0, help="Same seed, same weights on the CPU."),
+    devices: int = typer.Option(1, help="GPUs, or processes on the CPU, that share each batch."),
+    resume: bool = typer.Option(False, help="Continue the run in --out if there is one."),
+    teacher: Path | None = typer.Option(None, help="Checkpoint to distil from."),
+    compiled: bool | None = typer.Option(
+        None, "--compile/--no-compile", help="torch.compile; by default on a GPU only."
+    ),
+) -> None:
+    """Adapt a network to a schedule: spike-based QAT, neuron tuning, both together."""
+    from falcon_snn.cli.networks import delays_of
+    from falcon_snn.cli.training_run import Start, open_training, run_phase
+    from falcon_snn.errors import FalconError
+    from falcon_snn.files import replacing
+    from falcon_snn.training.checkpoint import demand_same, load_model
+    from falcon_snn.training.recipe import PHASES, load_recipe
+
+    names = phases.split(",")
+    if unknown := [name for name in names if name not in PHASES[1:]]:
+        raise FalconError(f"unknown phase '{unknown[0]}'; choose from {', '.join(PHASES[1:])}")
+    if recipe and len(recipe) != len(names):
+        raise FalconError(f"{len(recipe)} recipes for {len(names)} phases; give one for each")
+    plans = [load_recipe(source) for source in (recipe or names)]
+    for name, plan in zip(names, plans, strict=True):
+        if not plan.spiking:
+            raise FalconError(f'the recipe of phase {name} must have forward = "spikes"')
+    model, metadata = load_model(checkpoint, qk_prefix)
+    delays = delays_of(schedule, metadata)
+    facts = {"data": data, "schedule": schedule, "start": str(checkpoint)}
+    best, best_accuracy = checkpoint, -1.0
+    with open_training(data, plans, devices=devices, seed=seed) as session:
+        demand_same(checkpoint, "word list", metadata.words, session.validation.words)
+        for name, plan in zip(names, plans, strict=True):
+            start = Start(model, delays, teacher if plan.distil else None, facts)
+            result = run_phase(
+                session, plan, start, out / name, epochs=epochs, resume=resume, compiled=compiled
+            )
+            session.fabric.barrier()
+            phase_best = out / name / "best.safetensors"
+            if result.best_accuracy > best_accuracy:
+                best, best_accuracy = phase_best, result.best_accuracy
+            # Each phase starts from the best epoch of the one before it.
+            model, _ = load_model(phase_best)
+        if session.leads:
+            with replacing(out / "best.safetensors") as temporary:
+                shutil.copyfile(best, temporary)
+            notice(f"best validation accuracy {best_accuracy:.2f} %: {out / 'best.safetensors'}")

@@ -1,0 +1,68 @@
+"""What the commands that run a trained network share: its schedule, its clips, a bar."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from falcon_snn.cli.output import err
+from falcon_snn.errors import FalconError
+
+if TYPE_CHECKING:
+    from falcon_snn.config import FalconConfig
+    from falcon_snn.data.examples import Examples
+    from falcon_snn.pipeline.schedule import Delays
+    from falcon_snn.training.checkpoint import Metadata
+
+
+def names_of(config: "FalconConfig") -> tuple[str, str]:
+    """The names of a configuration: model and data set."""
+    dataset = "ssc" if config.features == 140 else "gsc"
+    return {1: "tiny", 3: "medium", 5: "large"}.get(config.blocks, "custom"), dataset
+
+
+def delays_of(schedule: str, metadata: "Metadata") -> "Delays":
+    """The delays that a schedule means for a network; 'own' is what it was trained under."""
+    from falcon_snn.pipeline.schedule import parse_schedule
+
+    if schedule == "own":
+        if metadata.delays is None:
+            raise FalconError("this network was trained under no schedule; choose a --schedule")
+        return metadata.delays
+    model, dataset = names_of(metadata.config)
+    return parse_schedule(schedule, metadata.config, dataset=dataset, model=model)
+
+
+def load_split(data: str, split: str, limit: int | None, words: tuple[str, ...]) -> "Examples":
+    """Clips of a split, if their words are the network's; `limit` takes some, evenly spaced."""
+    from falcon_snn.data.examples import load_examples
+
+    if split not in ("validation", "test"):
+        raise FalconError(f"unknown split '{split}'; choose validation or test")
+    examples = load_examples(data, "testing" if split == "test" else split)
+    if examples.words != words:
+        raise FalconError(
+            f"{data}: its {len(examples.words)} words are not the {len(words)} of the network"
+        )
+    if limit is None or limit >= len(examples):
+        return examples
+    chosen = [index * len(examples) // limit for index in range(limit)]
+    return replace(
+        examples,
+        x=examples.x[chosen],
+        lengths=examples.lengths[chosen],
+        labels=examples.labels[chosen],
+        names=[examples.names[index] for index in chosen],
+    )
+
+
+@contextmanager
+def progress(title: str, clips: int) -> Iterator[Callable[[int], None]]:
+    """A bar over clips, on stderr."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeRemainingColumn as Left
+
+    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), Left(compact=True))
+    with Progress(*columns, console=err, transient=True) as bar:
+        task = bar.add_task(title, total=clips)
+        yield lambda done: bar.advance(task, done)

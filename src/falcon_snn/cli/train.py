@@ -1,0 +1,51 @@
+"""`falcon-snn train`: a QNN from speech."""
+
+from pathlib import Path
+
+import typer
+
+from falcon_snn.cli.output import notice
+
+
+def train(
+    out: Path = typer.Option(..., help="Folder for checkpoints and curves."),
+    recipe: str = typer.Option("qnn", help="A recipe: a TOML file, or 'qnn', which comes along."),
+    data: str = typer.Option("embedded", help="'embedded', a path, or a name in $FALCON_DATA."),
+    model: str = typer.Option("medium", help="tiny, medium or large."),
+    slots: int = typer.Option(7, help="T, the spike slots of a stage."),
+    epochs: int | None = typer.Option(None, help="Epochs, if not those of the recipe."),
+    seed: int = typer.Option(0, help="Same seed, same weights on the CPU."),
+    devices: int = typer.Option(1, help="GPUs, or processes on the CPU, that share each batch."),
+    resume: bool = typer.Option(False, help="Continue the run in --out if there is one."),
+    init: Path | None = typer.Option(None, help="Start from the weights of this checkpoint."),
+    teacher: Path | None = typer.Option(None, help="Checkpoint to distil from."),
+    compiled: bool | None = typer.Option(
+        None, "--compile/--no-compile", help="torch.compile; by default on a GPU only."
+    ),
+) -> None:
+    """Train a QNN; a killed run continues with --resume and ends with the same weights."""
+    from falcon_snn.cli.training_run import Start, open_training, run_phase
+    from falcon_snn.config import falcon_config
+    from falcon_snn.errors import FalconError
+    from falcon_snn.network.model import Falcon
+    from falcon_snn.training.checkpoint import demand_same, load_model
+    from falcon_snn.training.recipe import load_recipe
+
+    plan = load_recipe(recipe)
+    if plan.spiking:
+        raise FalconError(f"recipe '{recipe}' trains the spiking network; use `falcon-snn adapt`")
+    with open_training(data, [plan], devices=devices, seed=seed) as session:
+        dataset = "ssc" if session.validation.x.shape[2] == 140 else "gsc"
+        words = session.validation.words
+        network = Falcon(falcon_config(model, dataset, classes=len(words), slots=slots))
+        if init is not None:
+            first, held = load_model(init)
+            demand_same(init, "word list", held.words, words)
+            demand_same(init, "configuration", vars(held.config), vars(network.config))
+            network = first
+        start = Start(network, teacher=teacher, facts={"data": data})
+        result = run_phase(
+            session, plan, start, out, epochs=epochs, resume=resume, compiled=compiled
+        )
+    if session.leads:
+        notice(f"best validation accuracy {result.best_accuracy:.2f} %: {out / 'best.safetensors'}")

@@ -1,0 +1,169 @@
+"""What `train` and `adapt` share: devices, clips, one phase with its progress bar."""
+
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from falcon_snn.cli.output import err
+from falcon_snn.errors import FalconError
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+    from torch import Tensor
+
+    from falcon_snn.data.examples import Examples, Waves
+    from falcon_snn.network.model import Falcon
+    from falcon_snn.training.loop import EpochResult
+    from falcon_snn.training.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Session:
+    """Devices and clips, opened once for all phases."""
+
+    fabric: "Fabric"
+    training: "Examples | Waves"
+    noise: "Tensor"
+    validation: "Examples"
+    seed: int
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process speaks; with several, only the first does."""
+        return bool(self.fabric.global_rank == 0)
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a phase starts from, and what it runs under."""
+
+    model: "Falcon"
+    delays: dict[str, int] | None = None
+    teacher: Path | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@contextmanager
+def open_training(
+    data: str, recipes: Sequence["Recipe"], *, devices: int, seed: int
+) -> Iterator[Session]:
+    """Start the processes and load the clips that the recipes need."""
+    import torch
+    from lightning.fabric import Fabric
+
+    from falcon_snn.data.examples import load_examples, load_noise, load_waves
+
+    _quiet()
+    on_gpu = torch.cuda.is_available()
+    available = torch.cuda.device_count() if on_gpu else devices
+    if not 1 <= devices <= available:
+        raise FalconError(f"--devices is {devices}; this machine has {available}")
+    torch.backends.cudnn.benchmark = on_gpu
+    torch.manual_seed(seed)
+    fabric = Fabric(
+        accelerator="cuda" if on_gpu else "cpu",
+        devices=devices,
+        strategy="ddp" if devices > 1 else "auto",
+        precision="bf16-mixed" if on_gpu else "32-true",
+    )
+    fabric.launch()
+    torch.manual_seed(seed)
+    # The first process fills the cache of decoded clips, the others then find it filled.
+    with fabric.rank_zero_first(local=True):
+        waves = any(recipe.needs_waves for recipe in recipes)
+        training = (load_waves if waves else load_examples)(data, "training")
+        noisy = any(recipe.augment.noise_probability for recipe in recipes)
+        noise = load_noise(data) if noisy else torch.zeros(0)
+        validation = load_examples(data, "validation")
+    try:
+        yield Session(fabric, training, noise, validation, seed)
+    finally:
+        if devices > 1 and torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
+
+
+def run_phase(
+    session: Session,
+    recipe: "Recipe",
+    start: Start,
+    out: Path,
+    *,
+    epochs: int | None = None,
+    resume: bool = False,
+    compiled: bool | None = None,
+) -> "EpochResult":
+    """Train one phase, with a bar: epoch, loss, validation accuracy, clips/s, time left."""
+    from falcon_snn.training.batches import Clips
+    from falcon_snn.training.checkpoint import demand_same, load_model
+    from falcon_snn.training.loop import EpochResult, Job, train
+
+    if epochs is not None:
+        recipe = replace(recipe, epochs=epochs)
+    if bool(recipe.distil) != (start.teacher is not None):
+        raise FalconError("distillation needs both: --teacher and 'distil' above 0 in the recipe")
+    teacher = None
+    if start.teacher is not None:
+        teacher, held = load_model(start.teacher)
+        demand_same(start.teacher, "word list", held.words, session.training.words)
+        teacher = session.fabric.to_device(teacher.requires_grad_(False))
+    device = session.fabric.device
+    clips = Clips(session.training, recipe, device, session.noise)
+    job = Job(
+        model=start.model,
+        recipe=recipe,
+        clips=clips,
+        validation=session.validation,
+        out=out,
+        seed=session.seed,
+        delays=start.delays,
+        teacher=teacher,
+        resume=resume,
+        compile=device.type == "cuda" if compiled is None else compiled,
+        facts=start.facts,
+    )
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[figures]}"),
+        TimeRemainingColumn(compact=True),
+        console=err,
+        disable=not session.leads,
+    )
+    steps = clips.steps()
+    with bar:
+        task = bar.add_task(out.name, total=recipe.epochs, figures="")
+
+        def watch(clips_done: int, ended: EpochResult | None) -> None:
+            if ended is None:
+                bar.advance(task, 1 / steps)
+            else:
+                bar.update(task, completed=ended.epoch, figures=_figures(ended))
+
+        return train(job, session.fabric, watch)
+
+
+def _quiet() -> None:
+    """Leave out what the libraries say about themselves."""
+    logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
+    logging.getLogger("lightning.fabric.utilities.rank_zero").setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", message="Grad strides do not match", category=UserWarning)
+
+
+def _figures(result: "EpochResult") -> str:
+    return (
+        f"loss {result.loss:.3f}, validation {result.validation_accuracy:.2f} %, "
+        f"{result.clips_per_second:,.0f} clips/s"
+    )

@@ -1,0 +1,57 @@
+"""Arrays that are computed once: kept as .npy files, written whole or not at all, memory-mapped.
+
+The folder is $FALCON_CACHE, or ~/.cache/falcon-snn. It may be deleted at any time.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from falcon_snn.files import replacing
+
+
+def cache_folder() -> Path:
+    """Where computed arrays are kept."""
+    return Path(os.environ.get("FALCON_CACHE") or Path.home() / ".cache" / "falcon-snn")
+
+
+def cached_array(
+    name: str,
+    shape: tuple[int, ...],
+    dtype: DTypeLike,
+    fill: Callable[[NDArray[Any]], None],
+) -> NDArray[Any]:
+    """The array kept under `name`; on the first call, `fill` writes into an array of zeros."""
+    path = cache_folder() / f"{name}.npy"
+    kept = _open(path)
+    if kept is None or kept.shape != shape or kept.dtype != np.dtype(dtype):
+        with replacing(path) as temporary:
+            array = np.lib.format.open_memmap(temporary, mode="w+", dtype=dtype, shape=shape)
+            fill(array)
+            array.flush()
+        kept = np.load(path, mmap_mode="c")
+    return kept
+
+
+def _open(path: Path) -> NDArray[Any] | None:
+    """A kept array, copy-on-write so that torch may wrap it; None if there is no usable one."""
+    try:
+        array: NDArray[Any] = np.load(path, mmap_mode="c", allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return None
+    return array
+
+
+def key_of(parts: Iterable[str | bytes]) -> str:
+    """A short name for content: 20 hexadecimal digits of the SHA-256 of all parts."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()[:20]

@@ -1,0 +1,110 @@
+"""A folder of recordings, `word/name.wav`: Speech Commands as published, or a user's own.
+
+word/SPEAKER_nohash_N.wav    recordings; folders whose name begins with _ or . are no words
+validation_list.txt          the official split, one `word/name.wav` a line; without the two
+testing_list.txt             lists the published SHA-1 rule decides, with them both must agree
+_background_noise_/*.wav     recordings for augmentation (optional)
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from falcon_snn.data.audio import (
+    in_parallel,
+    log,
+    read_and_change,
+    samples_at_16_khz,
+    to_int16,
+)
+from falcon_snn.data.cache import key_of
+from falcon_snn.data.clips import Clip, hash_split, speaker_of, split_order
+from falcon_snn.data.features import RATE_HZ
+from falcon_snn.errors import FalconError
+
+NOISE_FOLDER = "_background_noise_"
+LONGEST_S = 10
+LISTS = {"validation": "validation_list.txt", "testing": "testing_list.txt"}
+
+
+@dataclass(frozen=True)
+class FolderSet:
+    """A folder of recordings that was listed."""
+
+    folder: Path
+    clips: list[Clip]
+
+    @cached_property
+    def key(self) -> str:
+        # Names, sizes and times of change: to read gigabytes of wavs would take too long.
+        stats = ((clip.file, (self.folder / clip.file).stat()) for clip in self.clips)
+        return key_of(f"{file} {stat.st_size} {stat.st_mtime_ns}" for file, stat in stats)
+
+    def lengths(self) -> NDArray[np.int64]:
+        files = [self.folder / clip.file for clip in self.clips]
+        lengths = np.array(in_parallel(samples_at_16_khz, files), dtype=np.int64)
+        longest = int(lengths.argmax())
+        if lengths[longest] > LONGEST_S * RATE_HZ:
+            raise FalconError(f"{files[longest]}: longer than {LONGEST_S} s; cut it to one word")
+        return lengths
+
+    def read_into(self, out: NDArray[np.int16], advance: Callable[[int], None]) -> None:
+        """One line of notice says how many recordings had to be resampled or mixed."""
+
+        def one(row: int) -> str:
+            wave, change = read_and_change(self.folder / self.clips[row].file)
+            out[row, : len(wave)] = to_int16(wave)
+            advance(1)
+            return change
+
+        changes = [change for change in in_parallel(one, range(len(self.clips))) if change]
+        if changes:
+            counts = f"{len(changes)} of {len(self.clips)} recordings"
+            log.warning("%s: %s: %s", self.folder, counts, "; ".join(sorted(set(changes))))
+
+    def noise_files(self) -> list[Path]:
+        return sorted((self.folder / NOISE_FOLDER).glob("*.wav"))
+
+
+def open_folder(folder: Path) -> FolderSet:
+    """List the clips of a folder with their split, in order of their names within a split."""
+    files = sorted(
+        f"{word.name}/{wav.name}"
+        for word in folder.iterdir()
+        if word.is_dir() and not word.name.startswith(("_", "."))
+        for wav in word.iterdir()
+        if wav.suffix.lower() == ".wav" and not wav.name.startswith(".")
+    )
+    if not files:
+        raise FalconError(f"{folder}: no recordings; a folder of clips holds word/name.wav files")
+    listed = _read_lists(folder, set(files))
+    clips = []
+    for file in files:
+        split = hash_split(file)
+        if listed is not None and listed.get(file, "training") != split:
+            raise FalconError(
+                f"{folder}: the lists say {listed.get(file, 'training')} for {file}, the published "
+                f"SHA-1 rule says {split}; restore the lists, or delete both to split by the rule"
+            )
+        clips.append(Clip(file, file.split("/", 1)[0], speaker_of(file), split))
+    return FolderSet(folder, sorted(clips, key=split_order))
+
+
+def _read_lists(folder: Path, files: set[str]) -> dict[str, str] | None:
+    """The official lists as file -> split, None if the folder has none."""
+    present = [name for name in LISTS.values() if (folder / name).is_file()]
+    if not present:
+        return None
+    if len(present) < len(LISTS):
+        raise FalconError(f"{folder}: {present[0]} is there, the other list is not; add it")
+    listed: dict[str, str] = {}
+    for split, name in LISTS.items():
+        for file in (folder / name).read_text(encoding="utf-8").split():
+            if file not in files:
+                raise FalconError(f"{folder / name}: names {file}, which is not in the folder")
+            listed[file] = split
+    return listed

@@ -1,0 +1,155 @@
+"""Spiking Speech Commands (Cramer et al., 2020): spikes of 700 cochlear channels, as HDF5.
+
+    address   https://zenkelab.org/datasets (ssc_train.h5, ssc_valid.h5, ssc_test.h5), CC BY 4.0
+    layout    spikes/units   per clip, channel of each spike, 0..699 (ragged)
+              spikes/times   per clip, time of each spike in seconds (ragged)
+              labels         per clip, index into the word list
+              extra/keys     the word list
+              extra/speaker  per clip, a number for the speaker
+              extra/file     per clip, the recording it was made from (only in files made here)
+    splits    75,466 / 9,981 / 20,382
+
+Binned as the paper does: 10 ms, five adjacent channels summed, [clips, 100, 140] counts. A clip's
+length ends with its last spike. A spike at exactly 1.0 s belongs to the last bin; later spikes
+lie outside the one-second clip. Files are opened where they are read and closed at once, so any
+process may call this.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from falcon_snn.errors import FalconError
+from falcon_snn.files import replacing
+
+FILE_OF = {"training": "ssc_train.h5", "validation": "ssc_valid.h5", "testing": "ssc_test.h5"}
+CHANNELS = 700
+CHANNELS_PER_FEATURE = 5
+FEATURES = CHANNELS // CHANNELS_PER_FEATURE
+BINS_PER_SECOND = 100
+BINS = 100
+# Times are float32: a spike on the edge of a bin may be stored a hair before it.
+_EDGE_BINS = 1e-4
+_CLIPS_AT_ONCE = 512
+
+
+class Spikes(NamedTuple):
+    """Facts about the clips of an SSC file."""
+
+    labels: NDArray[np.int64]
+    words: tuple[str, ...]
+    names: list[str]
+
+
+def bin_spikes(units: Sequence[NDArray[Any]], times: Sequence[NDArray[Any]]) -> NDArray[np.uint8]:
+    """Spike counts [clips, 100, 140]; all spikes are counted at once."""
+    clips = len(units)
+    if [len(clip) for clip in units] != [len(clip) for clip in times]:
+        raise ValueError("units and times of a clip differ in length")
+    spikes_of = np.array([len(clip) for clip in units], dtype=np.int64)
+    flat_units = np.concatenate([*units, np.zeros(0, np.int64)]).astype(np.int64)
+    flat_times_s = np.concatenate([*times, np.zeros(0)]).astype(np.float64)
+    if flat_units.size and not (flat_units.min() >= 0 and flat_units.max() < CHANNELS):
+        raise ValueError(f"a unit lies outside 0..{CHANNELS - 1}")
+    if flat_times_s.size and not flat_times_s.min() >= 0:
+        raise ValueError("a spike has a negative time or none")
+    clip = np.repeat(np.arange(clips), spikes_of)
+    bins = np.floor(flat_times_s * BINS_PER_SECOND + _EDGE_BINS).astype(np.int64)
+    inside = flat_times_s * BINS_PER_SECOND <= BINS + _EDGE_BINS
+    bins, clip, feature = (
+        np.minimum(bins, BINS - 1)[inside],
+        clip[inside],
+        flat_units[inside] // CHANNELS_PER_FEATURE,
+    )
+    cells = np.bincount(
+        (clip * BINS + bins) * FEATURES + feature, minlength=clips * BINS * FEATURES
+    )
+    return np.minimum(cells, 255).astype(np.uint8).reshape(clips, BINS, FEATURES)
+
+
+def lengths_of(counts: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Bins up to each clip's last spike, at least 1."""
+    ends = np.arange(1, BINS + 1) * counts.any(axis=2)
+    lengths: NDArray[np.int64] = np.maximum(1, ends.max(axis=1))
+    return lengths
+
+
+def read_facts(path: Path) -> Spikes:
+    """Labels, word list and names of an SSC file."""
+    with _opened(path) as file:
+        labels = np.asarray(file["labels"], dtype=np.int64)
+        clips = len(labels)
+        if len(file["spikes/units"]) != clips or len(file["spikes/times"]) != clips or not clips:
+            raise FalconError(f"{path}: units, times and labels must have the same length, not 0")
+        if "extra/keys" in file:
+            words = tuple(_text(key) for key in file["extra/keys"][:])
+        else:
+            words = tuple(str(label) for label in range(int(labels.max()) + 1))
+        if labels.min() < 0 or labels.max() >= len(words):
+            raise FalconError(f"{path}: a label lies outside the list of {len(words)} words")
+        names = (
+            [_text(name) for name in file["extra/file"][:]]
+            if "extra/file" in file
+            else [f"{path.name}:{clip}" for clip in range(clips)]
+        )
+    return Spikes(labels, words, names)
+
+
+def read_ssc(path: Path, counts: NDArray[np.uint8], advance: Callable[[int], None]) -> None:
+    """Bin a whole SSC file into `counts` [clips, 100, 140]."""
+    with _opened(path) as file:
+        for first in range(0, len(counts), _CLIPS_AT_ONCE):
+            part = slice(first, first + _CLIPS_AT_ONCE)
+            units, times = file["spikes/units"][part], file["spikes/times"][part]
+            counts[part] = bin_spikes(units, times)
+            advance(len(units))
+
+
+def write_ssc(
+    path: Path,
+    units: Iterable[NDArray[Any]],
+    times: Iterable[NDArray[Any]],
+    labels: Sequence[int],
+    words: Sequence[str],
+    names: Sequence[str],
+    speakers: Sequence[str],
+) -> None:
+    """Write spikes in the published layout, whole or not at all.
+
+    Units and times are taken clip by clip, so a large set need never be in memory.
+    """
+    order = {speaker: number for number, speaker in enumerate(sorted(set(speakers)))}
+    with replacing(path) as temporary, h5py.File(temporary, "w") as file:
+        unit_rows, time_rows = (
+            file.create_dataset(f"spikes/{key}", (len(labels),), dtype=h5py.vlen_dtype(dtype))
+            for key, dtype in (("units", np.uint16), ("times", np.float32))
+        )
+        for row, clip_units, clip_times in zip(range(len(labels)), units, times, strict=True):
+            unit_rows[row], time_rows[row] = clip_units, clip_times
+        file["labels"] = np.asarray(labels, dtype=np.uint16)
+        file["extra/keys"] = np.array(words, dtype="S")
+        file["extra/speaker"] = np.array([order[name] for name in speakers], dtype=np.uint16)
+        file["extra/file"] = np.array(names, dtype="S")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[h5py.File]:
+    """An HDF5 file for reading; whatever is wrong with it becomes one line that names it."""
+    try:
+        with h5py.File(path, "r") as file:
+            yield file
+    except FileNotFoundError:
+        raise FalconError(f"{path}: no such file") from None
+    except KeyError as error:
+        raise FalconError(f"{path}: not in SSC's layout ({error.args[0]})") from None
+    except (OSError, ValueError, RuntimeError) as error:
+        raise FalconError(f"{path}: not a readable SSC file ({error})") from None
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,98 @@
+"""All clips on the device as one tensor; a batch is an index, and augmentation runs there too."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from falcon_snn.data.augment import augment_features, augment_waves
+from falcon_snn.data.examples import Examples, Waves
+from falcon_snn.data.features import log_mel, one_second
+from falcon_snn.errors import FalconError
+from falcon_snn.training.evaluate import same_length
+from falcon_snn.training.recipe import Recipe
+
+
+class Batch(NamedTuple):
+    x: Tensor  # [batch, token, feature]
+    lengths: Tensor | None  # None where no clip has padding
+    labels: Tensor
+
+
+class Clips:
+    """The training clips on one device: features (fp16, spike counts uint8) or int16 waves."""
+
+    def __init__(
+        self,
+        data: Examples | Waves,
+        recipe: Recipe,
+        device: torch.device,
+        noise: Tensor,
+    ) -> None:
+        self.recipe = recipe
+        self.device = device
+        self.labels = data.labels.to(device)
+        self.words = data.words
+        self.noise = noise.to(device)  # float [samples], empty if none is wanted
+        self.lengths: Tensor | None = data.lengths.to(device)
+        if isinstance(data, Waves):
+            self.waves = True
+            self.x = data.waves.to(device)
+        else:
+            self.waves = False
+            kept = data.x.half() if data.x.is_floating_point() else data.x
+            self.x = kept.to(device)
+            if same_length(data):
+                self.lengths = None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def steps(self) -> int:
+        """Batches in an epoch; an incomplete last batch is left out."""
+        return max(1, len(self) // self.recipe.batch)
+
+    def epoch(self, seed: int, epoch: int, rank: int = 0, world: int = 1) -> Iterator[Batch]:
+        """The batches of one process in one epoch; the same for the same seed, epoch and rank."""
+        batch = min(self.recipe.batch, len(self))
+        if batch % world:
+            raise FalconError(f"a batch of {batch} cannot be shared by {world} processes")
+        share = batch // world
+        order = torch.randperm(len(self), generator=_generator("cpu", seed, epoch, 0))
+        order = order.to(self.device)
+        generator = _generator(self.device, seed, epoch, 1 + rank)
+        for step in range(self.steps()):
+            first = step * batch + rank * share
+            yield self._batch(order[first : first + share], generator)
+
+    def _batch(self, index: Tensor, generator: torch.Generator) -> Batch:
+        x = self.x[index]
+        lengths = None if self.lengths is None else self.lengths[index]
+        if self.waves:
+            assert lengths is not None
+            clips = one_second(x, lengths, generator)
+            x = log_mel(augment_waves(clips, self.recipe.augment, self.noise, generator))
+            lengths = None
+        if self.recipe.shift_frames:
+            x, lengths = shift_frames(x, lengths, self.recipe.shift_frames, generator)
+        x = augment_features(x, self.recipe.augment, generator)
+        return Batch(x, lengths, self.labels[index])
+
+
+def shift_frames(
+    x: Tensor, lengths: Tensor | None, most: int, generator: torch.Generator
+) -> tuple[Tensor, Tensor | None]:
+    """Shift each clip by up to `most` tokens to either side; what moves in is 0."""
+    tokens, device = x.shape[1], x.device
+    by = torch.randint(-most, most + 1, (len(x), 1), generator=generator, device=device)
+    source = torch.arange(tokens, device=device) - by
+    inside = (source >= 0) & (source < tokens)
+    rows = torch.arange(len(x), device=device)[:, None]
+    shifted = x[rows, source.clamp(0, tokens - 1)] * inside[:, :, None]
+    return shifted, None if lengths is None else (lengths + by[:, 0]).clamp(1, tokens)
+
+
+def _generator(device: torch.device | str, seed: int, epoch: int, stream: int) -> torch.Generator:
+    """Random numbers of their own for every seed, epoch and stream."""
+    return torch.Generator(device).manual_seed((seed * 1_000_003 + epoch) * 1_009 + stream)

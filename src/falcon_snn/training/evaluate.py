@@ -1,0 +1,89 @@
+"""Accuracy over a set of clips, of the QNN in float and of the integer SNN under a schedule."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from falcon_snn.data.examples import Examples
+from falcon_snn.network.convert import convert
+from falcon_snn.network.integer import IntegerFalcon
+from falcon_snn.network.model import Falcon
+from falcon_snn.pipeline.schedule import Delays
+
+Advance = Callable[[int], None]
+
+
+def _silent(clips: int) -> None:
+    pass
+
+
+@torch.no_grad()
+def qnn_predictions(
+    model: Falcon, examples: Examples, *, batch: int = 1024, advance: Advance = _silent
+) -> Tensor:
+    """Labels that the QNN gives in float32, int64 [N] on the CPU."""
+    device = next(model.parameters()).device
+    training = model.training
+    model.eval()
+    found = [
+        _told(model(x, lengths).argmax(dim=1), advance)
+        for x, lengths in batches(examples, batch, device)
+    ]
+    model.train(training)
+    return torch.cat(found).cpu()
+
+
+@torch.no_grad()
+def snn_predictions(
+    network: IntegerFalcon,
+    examples: Examples,
+    delays: Delays,
+    *,
+    backend: str = "auto",
+    batch: int = 1024,
+    advance: Advance = _silent,
+) -> Tensor:
+    """Labels that the integer SNN gives under a schedule, int64 [N] on the CPU."""
+    found = [
+        _told(network.predict(x, lengths, delays, backend=backend), advance)
+        for x, lengths in batches(examples, batch, network.device)
+    ]
+    return torch.cat(found).cpu()
+
+
+def accuracy(predictions: Tensor, examples: Examples) -> float:
+    """Percent of the clips that are labelled rightly."""
+    return 100.0 * (predictions == examples.labels.cpu()).double().mean().item()
+
+
+def validate(
+    model: Falcon, examples: Examples, delays: Delays | None, encoding: str = "even"
+) -> float:
+    """Validation accuracy in percent: of the SNN under `delays`, or of the QNN without them."""
+    if delays is None:
+        return accuracy(qnn_predictions(model, examples), examples)
+    network = replace(convert(model), encoding=encoding)
+    return accuracy(snn_predictions(network, examples, delays), examples)
+
+
+def _told(predictions: Tensor, advance: Advance) -> Tensor:
+    advance(len(predictions))
+    return predictions
+
+
+def batches(
+    examples: Examples, batch: int, device: torch.device
+) -> Iterator[tuple[Tensor, Tensor | None]]:
+    """Clips and their lengths on the device; no lengths where no clip has padding."""
+    whole = same_length(examples)
+    for first in range(0, len(examples), batch):
+        part = slice(first, first + batch)
+        lengths = None if whole else examples.lengths[part].to(device)
+        yield examples.x[part].to(device), lengths
+
+
+def same_length(examples: Examples) -> bool:
+    """Whether no clip has padding: the network then needs no masks."""
+    return bool((examples.lengths == examples.x.shape[1]).all())

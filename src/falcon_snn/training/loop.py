@@ -1,0 +1,315 @@
+"""One training loop for all phases: the recipe says what moves and how the network is executed.
+
+Nothing in a step waits for the device: losses and hits are summed there and read once an epoch.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from falcon_snn.data.examples import Examples
+from falcon_snn.errors import FalconError
+from falcon_snn.files import write_text
+from falcon_snn.network.convert import convert
+from falcon_snn.network.model import Falcon
+from falcon_snn.network.temporal import SlotFalcon
+from falcon_snn.pipeline.schedule import Delays
+from falcon_snn.training.batches import Batch, Clips
+from falcon_snn.training.checkpoint import (
+    Metadata,
+    demand_same,
+    load_checkpoint,
+    load_weights,
+    prefixed,
+    save_checkpoint,
+    under,
+)
+from falcon_snn.training.evaluate import validate
+from falcon_snn.training.recipe import Recipe, one_cycle
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+BEST, LAST, CURVES = "best.safetensors", "last.safetensors", "curves.jsonl"
+
+
+@dataclass
+class Job:
+    """What is trained, on what, and where the results go."""
+
+    model: Falcon
+    recipe: Recipe
+    clips: Clips
+    validation: Examples
+    out: Path
+    seed: int = 0
+    delays: Delays | None = None  # the schedule of a spiking phase
+    teacher: Falcon | None = None
+    resume: bool = False
+    compile: bool = False
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EpochResult:
+    """One line of the curves."""
+
+    epoch: int
+    loss: float
+    training_accuracy: float
+    validation_accuracy: float
+    best_accuracy: float
+    clips_per_second: float
+    seconds: float
+
+
+Watch = Callable[[int, EpochResult | None], None]  # clips trained on; the epoch that just ended
+
+
+def train(job: Job, fabric: "Fabric", watch: Watch = lambda clips, ended: None) -> EpochResult:
+    """Train, validate and keep checkpoints; the last epoch's result."""
+    state = _State(job, fabric)
+    if state.epoch == job.recipe.epochs:
+        return state.results[-1]
+    network = _network(job, fabric)
+    while state.epoch < job.recipe.epochs:
+        begin = time.perf_counter()
+        sums = torch.zeros(2, device=fabric.device)  # loss, hits
+        done = 0
+        for batch in job.clips.epoch(job.seed, state.epoch, fabric.global_rank, fabric.world_size):
+            loss, hits = _losses(job, fabric, network, batch)
+            fabric.backward(loss)
+            state.step()
+            sums += torch.stack((loss.detach() * len(batch.labels), hits))
+            done += len(batch.labels) * fabric.world_size
+            watch(len(batch.labels) * fabric.world_size, None)
+        state.agree()
+        loss_sum, hit_sum = fabric.all_reduce(sums, reduce_op="sum").tolist()
+        seconds = time.perf_counter() - begin  # the line above has waited for the device
+        accuracy = validate(
+            state.shadow or job.model, job.validation, job.delays, job.recipe.encoding
+        )
+        result = state.end_epoch(
+            loss=loss_sum / done,
+            training_accuracy=100.0 * hit_sum / done,
+            validation_accuracy=accuracy,
+            clips_per_second=done / seconds,
+            seconds=seconds,
+        )
+        watch(0, result)
+    return result
+
+
+def _network(job: Job, fabric: "Fabric") -> Callable[..., Tensor]:
+    """The model behind precision, compilation and several processes."""
+    module: Any = job.model
+    if job.recipe.spiking and job.recipe.gradient == "temporal":
+        assert job.delays is not None
+        module = SlotFalcon(job.model, job.delays, job.recipe.encoding)  # its kernels are fused
+    elif job.compile:
+        # Shapes never change during training, so nothing is compiled for sizes that may vary.
+        module = torch.compile(module, dynamic=False)
+    network: Callable[..., Tensor] = fabric.setup_module(module)
+    # Batch norm is frozen while the spiking network learns: its scale is part of the conversion.
+    job.model.train(not job.recipe.spiking)
+    return network
+
+
+def _losses(
+    job: Job, fabric: "Fabric", network: Callable[..., Tensor], batch: Batch
+) -> tuple[Tensor, Tensor]:
+    """The loss of a batch and the number of clips that are labelled rightly."""
+    recipe = job.recipe
+    x, lengths, labels = batch
+    if recipe.spiking and recipe.gradient == "rate":
+        assert job.delays is not None
+        with torch.no_grad():
+            integers = replace(convert(job.model), encoding=recipe.encoding)
+            spikes = integers.counts(x, lengths, job.delays)
+        scores = network(x, lengths, spikes)
+    else:
+        scores = network(x, lengths)
+    loss = F.cross_entropy(scores, labels, label_smoothing=recipe.label_smoothing)
+    if job.teacher is not None:
+        with torch.no_grad(), fabric.autocast():
+            taught = job.teacher(x, lengths).float()
+        loss = (1 - recipe.distil) * loss + recipe.distil * divergence(
+            scores, taught, recipe.temperature
+        )
+    return loss, (scores.argmax(dim=1) == labels).sum()
+
+
+def divergence(scores: Tensor, taught: Tensor, temperature: float) -> Tensor:
+    """Distillation: t^2 KL(softmax(taught / t) || softmax(scores / t)), mean over the batch."""
+    student = F.log_softmax(scores / temperature, dim=1)
+    teacher = F.log_softmax(taught / temperature, dim=1)
+    return temperature**2 * F.kl_div(student, teacher, reduction="batchmean", log_target=True)
+
+
+class _State:
+    """All that changes during training, and how it is kept on disk."""
+
+    def __init__(self, job: Job, fabric: "Fabric") -> None:
+        self.job, self.fabric = job, fabric
+        self.epoch = 0
+        self.steps_done = 0
+        self.steps = job.clips.steps() * job.recipe.epochs
+        self.results: list[EpochResult] = []
+        fabric.to_device(job.model)
+        self.neurons = neuron_parameters(job.model)
+        self.moving = choose_moving(job.model, job.recipe)
+        self.optimiser = make_optimiser(job.model, job.recipe, fabric.device)
+        self.shadow = deepcopy(job.model).requires_grad_(False) if job.recipe.ema else None
+        if self.shadow is not None:
+            self.behind, self.ahead = _floats(self.shadow), _floats(job.model)
+        held = job.out / LAST
+        if held.exists() and not job.resume:
+            raise FalconError(f"{job.out}: holds a run already; add --resume, or another --out")
+        if held.exists():
+            self._restore(held)
+
+    def step(self) -> None:
+        """One optimiser step at its learning rate; neurons stay in their bounds."""
+        recipe = self.job.recipe
+        part = one_cycle(self.steps_done, self.steps, recipe.warmup)
+        for group in self.optimiser.param_groups:
+            group["lr"] = group["peak"] * part
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
+        self.steps_done += 1
+        with torch.no_grad():
+            if recipe.neuron_rate:
+                for name, parameter in self.neurons.items():
+                    if name.endswith("threshold"):
+                        parameter.clamp_(recipe.threshold_low, recipe.threshold_high)
+                    else:
+                        parameter.clamp_(recipe.offset_low, recipe.offset_high)
+            if self.shadow is not None:
+                # Early on the average reaches back over a tenth of the steps, not to the start.
+                decay = min(recipe.ema, self.steps_done / (self.steps_done + 10))
+                torch._foreach_lerp_(self.behind, self.ahead, 1 - decay)
+
+    def agree(self) -> None:
+        """Several processes: rank 0's batch-norm statistics count; all weights must be equal."""
+        if self.fabric.world_size == 1:
+            return
+        for model in (self.job.model, self.shadow):
+            if model is not None:
+                for buffer in model.buffers():
+                    torch.distributed.broadcast(buffer, src=0)
+        total = torch.stack([p.detach().double().sum() for p in self.job.model.parameters()]).sum()
+        first = total.clone()
+        torch.distributed.broadcast(first, src=0)
+        if not torch.equal(first, total):
+            raise FalconError("the processes no longer hold the same weights; start from --resume")
+
+    def end_epoch(self, **figures: float) -> EpochResult:
+        """Count the epoch and write best, curves and last, in the order that a kill cannot harm."""
+        job = self.job
+        self.epoch += 1
+        before = max((result.validation_accuracy for result in self.results), default=-1.0)
+        best = max(before, figures["validation_accuracy"])
+        result = EpochResult(epoch=self.epoch, best_accuracy=best, **figures)
+        self.results.append(result)
+        if self.fabric.global_rank == 0:
+            metadata = Metadata(
+                config=job.model.config,
+                words=job.clips.words,
+                recipe=asdict(job.recipe),
+                epoch=self.epoch,
+                seed=job.seed,
+                metrics=asdict(result),
+                delays=job.delays,
+                facts=job.facts,
+            )
+            tensors = prefixed("model.", (self.shadow or job.model).state_dict())
+            if best > before:
+                save_checkpoint(job.out / BEST, metadata, tensors)
+            lines = [json.dumps(asdict(result)) + "\n" for result in self.results]
+            write_text(job.out / CURVES, "".join(lines))
+            if self.shadow is not None:
+                tensors |= prefixed("raw.", job.model.state_dict())
+            for name, parameter in self.moving.items():
+                moments = self.optimiser.state[parameter]
+                tensors[f"first.{name}"] = moments["exp_avg"]
+                tensors[f"second.{name}"] = moments["exp_avg_sq"]
+            save_checkpoint(job.out / LAST, metadata, tensors)
+        return result
+
+    def _restore(self, path: Path) -> None:
+        """Continue where `last.safetensors` ended."""
+        job = self.job
+        metadata, tensors = load_checkpoint(path)
+        demand_same(path, "configuration", asdict(metadata.config), asdict(job.model.config))
+        demand_same(path, "recipe", metadata.recipe, asdict(job.recipe))
+        demand_same(path, "word list", metadata.words, job.clips.words)
+        demand_same(path, "seed", metadata.seed, job.seed)
+        demand_same(path, "schedule", metadata.delays, job.delays)
+        weights = under("model.", tensors)
+        if self.shadow is not None:
+            load_weights(self.shadow, weights, path)
+            weights = under("raw.", tensors)
+        load_weights(job.model, weights, path)
+        self.epoch = metadata.epoch
+        self.steps_done = self.epoch * job.clips.steps()
+        fused = self.optimiser.defaults["fused"]
+        for name, parameter in self.moving.items():
+            moments = {kind: tensors[f"{kind}.{name}"] for kind in ("first", "second")}
+            count = torch.tensor(float(self.steps_done))
+            self.optimiser.state[parameter] = {
+                "step": count.to(parameter.device) if fused else count,
+                "exp_avg": moments["first"].to(parameter.device),
+                "exp_avg_sq": moments["second"].to(parameter.device),
+            }
+        lines = (job.out / CURVES).read_text(encoding="utf-8").splitlines()
+        self.results = [EpochResult(**json.loads(line)) for line in lines[: self.epoch]]
+
+
+def neuron_parameters(model: Falcon) -> dict[str, nn.Parameter]:
+    """Thresholds and offsets of the IF stages, by name; the encoder is none."""
+    return {
+        name: parameter
+        for name, parameter in model.named_parameters()
+        if name.endswith(("_fire.threshold", "_fire.offset")) and not name.startswith("encoder")
+    }
+
+
+def choose_moving(model: Falcon, recipe: Recipe) -> dict[str, nn.Parameter]:
+    """Let only those parameters learn whose rate is not zero; give them by name."""
+    neurons = neuron_parameters(model)
+    for name, parameter in model.named_parameters():
+        if name in neurons:
+            parameter.requires_grad_(recipe.neuron_rate > 0)
+        elif not name.startswith("encoder_fire") or name.endswith("step.log"):
+            parameter.requires_grad_(recipe.weight_rate > 0)
+    return {name: p for name, p in model.named_parameters() if p.requires_grad}
+
+
+def make_optimiser(model: Falcon, recipe: Recipe, device: torch.device) -> torch.optim.AdamW:
+    """AdamW with weight decay on matrices only, and a rate of its own for the neurons."""
+    neurons = neuron_parameters(model).keys()
+    moving = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    matrices = [p for name, p in moving.items() if p.dim() > 1]
+    vectors = [p for name, p in moving.items() if p.dim() <= 1 and name not in neurons]
+    tuned = [p for name, p in moving.items() if name in neurons]
+    groups = [
+        {"params": matrices, "peak": recipe.weight_rate, "weight_decay": recipe.weight_decay},
+        {"params": vectors, "peak": recipe.weight_rate, "weight_decay": 0.0},
+        {"params": tuned, "peak": recipe.neuron_rate, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(
+        [group for group in groups if group["params"]], fused=device.type == "cuda"
+    )
+
+
+def _floats(model: nn.Module) -> list[Tensor]:
+    """What a moving average follows: parameters and batch-norm statistics, as live views."""
+    return [tensor for tensor in model.state_dict().values() if tensor.is_floating_point()]

@@ -1,0 +1,135 @@
+"""A recipe is one TOML file: how long, how fast, what moves, and what happens to the clips."""
+
+import tomllib
+from dataclasses import dataclass, field, fields
+from math import cos, pi
+from pathlib import Path
+from typing import Any
+
+from falcon_snn.data.augment import Augmentation
+from falcon_snn.errors import FalconError
+from falcon_snn.neuron.packed import ENCODINGS
+
+PHASES = ("qnn", "qat", "tune", "joint")
+_FOLDER = Path(__file__).parent / "recipes"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One training phase. A rate of zero means that those parameters do not move."""
+
+    forward: str  # "counts": the QNN; "spikes": the SNN under a schedule, batch norm frozen
+    epochs: int
+    batch: int
+    weight_rate: float  # peak learning rate of everything but thresholds and offsets
+    neuron_rate: float  # peak learning rate of thresholds and offsets
+    warmup: float = 0.3  # part of all steps in which the learning rate rises
+    weight_decay: float = 0.0  # on matrices only
+    encoding: str = "even"  # of source spikes: "even" (spread over the slots), "first" (at once)
+    gradient: str = "rate"  # of spikes: "rate" (through the counts), "temporal" (through slots)
+    label_smoothing: float = 0.0
+    ema: float = 0.0  # decay of the weights' moving average per step; 0 is none
+    distil: float = 0.0  # part of the loss that follows the teacher
+    temperature: float = 1.0  # of the teacher's and the student's scores
+    shift_frames: int = 0  # largest shift of the features in time, to either side
+    augment: Augmentation = field(default_factory=Augmentation)
+    threshold_low: float = 0.5
+    threshold_high: float = 2.0
+    offset_low: float = -0.5
+    offset_high: float = 0.5
+
+    @property
+    def spiking(self) -> bool:
+        return self.forward == "spikes"
+
+    @property
+    def needs_waves(self) -> bool:
+        """Whether augmentation works on recordings rather than on features."""
+        augment = self.augment
+        noise = augment.noise_probability * augment.noise_level
+        return max(augment.speed, augment.shift_ms, noise) > 0
+
+
+def load_recipe(source: str | Path) -> Recipe:
+    """Read a recipe: the name of a phase (its recipe comes with Falcon) or a TOML file."""
+    path = _FOLDER / f"{source}.toml" if str(source) in PHASES else Path(source)
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FalconError(
+            f"no recipe '{source}'; give a TOML file or one of {', '.join(PHASES)}"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise FalconError(f"{path}: cannot be read ({error})") from None
+    except tomllib.TOMLDecodeError as error:
+        raise FalconError(f"{path}: not valid TOML ({error})") from None
+    return parse_recipe(values, str(path))
+
+
+def parse_recipe(values: dict[str, Any], where: str) -> Recipe:
+    """Check keys, types and ranges; say the first thing that is wrong."""
+    values = dict(values)
+    table = values.pop("augment", {})
+    if not isinstance(table, dict):
+        raise FalconError(f"{where}: 'augment' is {table!r}; it must be a table")
+    clean = _checked(Recipe, values, where, "")
+    for key in ("forward", "epochs", "batch", "weight_rate", "neuron_rate"):
+        if key not in values:
+            raise FalconError(f"{where}: the key '{key}' is missing")
+    try:
+        augment = Augmentation(**_checked(Augmentation, table, where, "augment."))
+    except FalconError as error:
+        raise FalconError(f"{error}" if where in str(error) else f"{where}: {error}") from None
+    recipe = Recipe(**clean, augment=augment)
+    _check_ranges(recipe, where)
+    return recipe
+
+
+def _checked(kind: type, values: dict[str, Any], where: str, prefix: str) -> dict[str, Any]:
+    """The values of a table, if the dataclass knows their keys and they have its types."""
+    known: dict[str, Any] = {each.name: each.type for each in fields(kind)}
+    clean = {}
+    for key, value in values.items():
+        if key not in known:
+            raise FalconError(f"{where}: unknown key '{prefix}{key}'; known are {', '.join(known)}")
+        wanted = known[key]
+        if wanted is float and type(value) is int:
+            value = float(value)
+        if type(value) is not wanted:
+            name = {float: "a number", int: "a whole number"}.get(wanted, "a text")
+            raise FalconError(f"{where}: '{prefix}{key}' is {value!r}; it must be {name}")
+        clean[key] = value
+    return clean
+
+
+def _check_ranges(recipe: Recipe, where: str) -> None:
+    def demand(good: bool, key: str, wanted: str) -> None:
+        if not good:
+            raise FalconError(f"{where}: '{key}' is {getattr(recipe, key)!r}; it must be {wanted}")
+
+    demand(recipe.forward in ("counts", "spikes"), "forward", "'counts' or 'spikes'")
+    demand(recipe.encoding in ENCODINGS, "encoding", f"one of {', '.join(ENCODINGS)}")
+    demand(recipe.gradient in ("rate", "temporal"), "gradient", "'rate' or 'temporal'")
+    for key in ("epochs", "batch"):
+        demand(getattr(recipe, key) >= 1, key, "1 or more")
+    for key in ("warmup", "label_smoothing", "ema", "distil"):
+        demand(0 <= getattr(recipe, key) <= 1, key, "between 0 and 1")
+    for each in fields(recipe):
+        if each.type in (int, float) and not each.name.startswith("offset_"):
+            demand(getattr(recipe, each.name) >= 0, each.name, "0 or more")
+    demand(recipe.temperature > 0, "temperature", "above 0")
+    demand(recipe.threshold_low > 0, "threshold_low", "above 0")
+    demand(
+        recipe.threshold_high >= recipe.threshold_low, "threshold_high", "at least the low bound"
+    )
+    demand(recipe.offset_high >= recipe.offset_low, "offset_high", "at least the low bound")
+    if recipe.weight_rate == recipe.neuron_rate == 0:
+        raise FalconError(f"{where}: weight_rate and neuron_rate are both 0; nothing would move")
+
+
+def one_cycle(step: int, steps: int, warmup: float) -> float:
+    """The learning rate at a step, as part of its peak: half a cosine up, half a cosine down."""
+    rising = warmup * steps
+    if step < rising:
+        return 0.04 + 0.96 * 0.5 * (1 - cos(pi * step / rising))
+    return 0.5 * (1 + cos(pi * (step - rising) / max(steps - rising, 1)))

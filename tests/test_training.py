@@ -1,0 +1,206 @@
+"""The training loop: what moves, what is kept, what survives a kill, what several processes do."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tests.training_data import CONFIG, make_examples, make_job
+
+from falcon_snn.errors import FalconError
+from falcon_snn.network.model import Falcon
+from falcon_snn.training.checkpoint import load_checkpoint, load_model
+from falcon_snn.training.evaluate import validate
+from falcon_snn.training.loop import EpochResult, Job, divergence, neuron_parameters, train
+from falcon_snn.training.recipe import one_cycle
+
+fabric_module = pytest.importorskip("lightning.fabric")
+
+
+def run(job: Job) -> EpochResult:
+    torch.set_num_threads(1)
+    fabric = fabric_module.Fabric(accelerator="cpu", devices=1)
+    return train(job, fabric)
+
+
+def curves(out: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in (out / "curves.jsonl").read_text().splitlines()]
+
+
+def weights(path: Path) -> dict[str, torch.Tensor]:
+    return load_file(path)
+
+
+def same(first: Path, second: Path) -> bool:
+    a, b = weights(first), weights(second)
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_qnn_learns_and_its_neurons_stay(tmp_path: Path) -> None:
+    result = run(make_job(tmp_path, epochs=12))
+    assert result.best_accuracy > 70
+    model, metadata = load_model(tmp_path / "best.safetensors")
+    for name, parameter in neuron_parameters(model).items():
+        assert bool((parameter == (1.0 if "threshold" in name else 0.0)).all()), name
+    assert metadata.config == CONFIG
+    assert metadata.delays is None
+
+
+def test_best_is_kept_by_validation_accuracy(tmp_path: Path) -> None:
+    run(make_job(tmp_path, epochs=6))
+    lines = curves(tmp_path)
+    best = max(line["validation_accuracy"] for line in lines)
+    first = next(line["epoch"] for line in lines if line["validation_accuracy"] == best)
+    model, metadata = load_model(tmp_path / "best.safetensors")
+    assert metadata.epoch == first
+    assert validate(model, make_examples(30, 2), None) == best == metadata.metrics["best_accuracy"]
+    assert [line["epoch"] for line in lines] == [1, 2, 3, 4, 5, 6]
+    assert load_checkpoint(tmp_path / "last.safetensors")[0].epoch == 6
+
+
+def test_tuning_moves_only_neurons_and_keeps_bounds(tmp_path: Path) -> None:
+    job = make_job(
+        tmp_path, "tune", neuron_rate=0.5, threshold_low=0.9, threshold_high=1.2,
+        offset_low=-0.1, offset_high=0.2,
+    )  # fmt: skip
+    before = {name: tensor.clone() for name, tensor in job.model.state_dict().items()}
+    run(job)
+    after = job.model.state_dict()
+    neurons = neuron_parameters(job.model)
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    assert moved
+    assert moved <= neurons.keys()
+    for name, parameter in neurons.items():
+        low, high = (0.9, 1.2) if name.endswith("threshold") else (-0.1, 0.2)
+        assert low - 1e-6 <= float(parameter.detach().min()), name
+        assert float(parameter.detach().max()) <= high + 1e-6, name
+    assert any(float(p.detach().max()) > 1.199 for n, p in neurons.items() if "threshold" in n)
+
+
+@pytest.mark.parametrize("gradient", ["rate", "temporal"])
+def test_spike_based_qat_moves_weights_but_no_statistics(tmp_path: Path, gradient: str) -> None:
+    run(make_job(tmp_path / "qnn", epochs=4))
+    model, _ = load_model(tmp_path / "qnn" / "best.safetensors")
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    run(make_job(tmp_path / "qat", "qat", model=model, gradient=gradient, epochs=1))
+    after = model.state_dict()
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    assert "stem.conv1.weight" in moved
+    assert "blocks.0.q.weight" in moved
+    assert not any("running" in name or "threshold" in name for name in moved)
+    held = load_checkpoint(tmp_path / "qat" / "best.safetensors")[0]
+    assert held.delays == dict.fromkeys(CONFIG.boundaries, 1)
+
+
+def test_average_and_teacher(tmp_path: Path) -> None:
+    run(make_job(tmp_path / "teacher", epochs=2))
+    teacher, _ = load_model(tmp_path / "teacher" / "best.safetensors")
+    job = make_job(tmp_path / "ema", teacher=teacher, distil=0.5, ema=0.9, epochs=2)
+    run(job)
+    held = weights(tmp_path / "ema" / "last.safetensors")
+    name = "stem.fc1.weight"
+    assert not torch.equal(held[f"model.{name}"], held[f"raw.{name}"])
+    assert torch.equal(held[f"raw.{name}"], job.model.state_dict()[name])
+    scores = torch.randn(4, 3)
+    assert float(divergence(scores, scores, 2.0)) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_one_cycle_rises_and_falls() -> None:
+    rates = [one_cycle(step, 100, 0.3) for step in range(100)]
+    assert max(rates) == rates[30] == 1.0
+    assert rates[0] < 0.05
+    assert rates[-1] < 0.01
+
+
+_CHILD = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {root!r})
+from tests.test_training import run
+from tests.training_data import make_job
+run(make_job(Path({out!r}), epochs=40, ema=0.9))
+"""
+
+
+def test_resume_after_kill_gives_the_same_weights(tmp_path: Path) -> None:
+    root = str(Path(__file__).parents[1])
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    child = subprocess.Popen([sys.executable, "-c", _CHILD.format(root=root, out=str(killed))])
+    try:
+        deadline = time.monotonic() + 120
+        while not ((killed / "curves.jsonl").exists() and len(curves(killed)) >= 3):
+            assert child.poll() is None, "the run ended before it could be killed"
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+    done = load_checkpoint(killed / "last.safetensors")[0].epoch
+    assert 2 <= done < 40
+    with pytest.raises(FalconError, match="--resume"):
+        run(make_job(killed, epochs=40, ema=0.9))
+    run(make_job(killed, epochs=40, ema=0.9, resume=True))
+    run(make_job(whole, epochs=40, ema=0.9))
+    assert same(killed / "last.safetensors", whole / "last.safetensors")
+    assert same(killed / "best.safetensors", whole / "best.safetensors")
+    figures = [[line["validation_accuracy"] for line in curves(out)] for out in (killed, whole)]
+    assert figures[0] == figures[1]
+    # A run that is complete stays as it is.
+    assert run(make_job(killed, epochs=40, ema=0.9, resume=True)).epoch == 40
+
+
+def test_resume_refuses_another_run(tmp_path: Path) -> None:
+    run(make_job(tmp_path, epochs=1))
+    with pytest.raises(FalconError, match="another recipe 'label_smoothing'"):
+        run(make_job(tmp_path, epochs=1, label_smoothing=0.2, resume=True))
+    other = Falcon(replace(CONFIG, hidden=8))
+    with pytest.raises(FalconError, match="another configuration 'hidden'"):
+        run(make_job(tmp_path, epochs=1, model=other, resume=True))
+
+
+_RANK = """
+import sys, hashlib
+from pathlib import Path
+sys.path.insert(0, {root!r})
+import torch
+from lightning.fabric import Fabric
+from tests.training_data import make_job
+from falcon_snn.training.loop import train
+torch.set_num_threads(1)
+fabric = Fabric(accelerator="cpu", devices=2, strategy="ddp")
+fabric.launch()
+job = make_job(Path({out!r}) / "run", epochs=2)
+result = train(job, fabric)
+digest = hashlib.sha256()
+for tensor in job.model.state_dict().values():
+    digest.update(tensor.numpy().tobytes())
+line = digest.hexdigest() + " " + repr(result.validation_accuracy)
+(Path({out!r}) / f"rank{{fabric.global_rank}}").write_text(line)
+fabric.barrier()
+"""
+
+
+def test_two_processes_end_with_the_same_weights(tmp_path: Path) -> None:
+    script = tmp_path / "two.py"
+    script.write_text(_RANK.format(root=str(Path(__file__).parents[1]), out=str(tmp_path)))
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    ranks = [(tmp_path / f"rank{rank}").read_text() for rank in (0, 1)]
+    assert ranks[0] == ranks[1]
+    assert len(curves(tmp_path / "run")) == 2
+
+
+def test_a_batch_must_be_shared_evenly(tmp_path: Path) -> None:
+    job = make_job(tmp_path)
+    with pytest.raises(FalconError, match="batch of 12 cannot be shared by 5"):
+        next(job.clips.epoch(0, 0, rank=0, world=5))
+    parts = [next(job.clips.epoch(0, 0, rank, 2)).labels for rank in (0, 1)]
+    whole = next(job.clips.epoch(0, 0)).labels
+    assert torch.equal(torch.cat(parts), whole)

@@ -1,0 +1,108 @@
+"""The commands around training, as a person calls them, on a few clips."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.training_data import WORDS, write_spikes
+from typer.testing import CliRunner
+
+from falcon_snn.cli.main import app
+from falcon_snn.config import falcon_config
+from falcon_snn.errors import FalconError
+from falcon_snn.network.model import Falcon
+from falcon_snn.training.checkpoint import Metadata, prefixed, save_checkpoint
+
+
+def call(*arguments: object) -> Any:
+    """Run a command; its JSON if it printed any."""
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if result.exception is not None:
+        raise result.exception
+    return json.loads(result.stdout) if "--json" in arguments else result.stdout
+
+
+@pytest.mark.parametrize(
+    ("model", "dataset", "millions", "thousands", "linears"),
+    [
+        ("medium", "gsc", 0.82, 822, 21),
+        ("large", "gsc", 1.24, 1243, 33),
+        ("medium", "ssc", 0.97, 968, 21),
+    ],
+)
+def test_describe_gives_the_counts_of_the_paper(
+    model: str, dataset: str, millions: float, thousands: int, linears: int
+) -> None:
+    facts = call("describe", "--model", model, "--dataset", dataset, "--classes", 35, "--json")
+    assert round(facts["parameters"] / 1e6, 2) == millions
+    assert round(facts["parameters"] / 1e3) == thousands
+    assert facts["architecture"]["Total convolutional layers"] == 3
+    assert facts["architecture"]["Total FC layers"] == linears
+    assert sum(stage["parameters"] for stage in facts["stages"]) == facts["parameters"]
+    delayed = [stage["name"] for stage in facts["stages"] if stage["firing"] == "delay"]
+    assert delayed == facts["searchable"]
+
+
+def test_train_convert_evaluate_adapt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FALCON_CACHE", str(tmp_path / "cache"))
+    data, out = write_spikes(tmp_path / "spikes"), tmp_path / "run"
+    quick = tmp_path / "quick.toml"
+    quick.write_text(
+        'forward = "counts"\nepochs = 1\nbatch = 6\nweight_rate = 1e-3\nneuron_rate = 0\n'
+    )
+    call("train", "--recipe", quick, "--data", data, "--model", "tiny", "--out", out)
+    best = out / "best.safetensors"
+    qnn = call("evaluate", "--checkpoint", best, "--data", data, "--json")
+    assert qnn["schedule"] == "qnn"
+    assert qnn["clips"] == 12
+    integer = tmp_path / "integer.safetensors"
+    report = call(
+        "convert", "--checkpoint", best, "--data", data, "--limit", 4, "--out", integer, "--json"
+    )
+    assert report["check"]["clips"] == 4
+    assert report["check"]["differing_counts"] == 0
+    assert {"stem.conv1", "block0.q", "block0.residual2"} <= {s["name"] for s in report["stages"]}
+    full = call(
+        "evaluate", "--checkpoint", integer, "--data", data, "--schedule", "full", "--split",
+        "test", "--limit", 5, "--json",
+    )  # fmt: skip
+    assert (full["clips"], full["split"]) == (5, "test")
+    spiking = tmp_path / "spiking.toml"
+    spiking.write_text(quick.read_text().replace("counts", "spikes"))
+    adapted = tmp_path / "adapted"
+    call(
+        "adapt", "--checkpoint", best, "--schedule", "uniform:2", "--data", data, "--out", adapted,
+        "--phases", "qat", "--recipe", spiking, "--qk-prefix", 3,
+    )  # fmt: skip
+    own = call("evaluate", "--checkpoint", adapted / "best.safetensors", "--data", data, "--json")
+    assert set(own["delays"].values()) == {2}
+    assert own["qk_prefix"] == 3
+    with pytest.raises(FalconError, match="use `falcon-snn adapt`"):
+        call("train", "--recipe", spiking, "--data", data, "--out", tmp_path / "no")
+    with pytest.raises(FalconError, match="unknown phase 'tun'"):
+        call("adapt", "--checkpoint", best, "--schedule", "full", "--out", out, "--phases", "tun")
+
+
+def test_classify_says_a_word_and_draws_its_spikes(tmp_path: Path) -> None:
+    soundfile = pytest.importorskip("soundfile")
+    torch.manual_seed(2)
+    config = replace(falcon_config("tiny", "gsc", classes=3), slots=3)
+    checkpoint = tmp_path / "gsc.safetensors"
+    metadata = Metadata(config, WORDS, {"encoding": "even"}, 1, 0, {})
+    save_checkpoint(checkpoint, metadata, prefixed("model.", Falcon(config).state_dict()))
+    wave = np.random.default_rng(1).normal(0, 0.1, (30_000, 2))
+    soundfile.write(tmp_path / "word.wav", wave, 44_100)
+    picture = tmp_path / "spikes.png"
+    said = call(
+        "classify", tmp_path / "word.wav", "--checkpoint", checkpoint, "--raster", picture, "--json"
+    )
+    assert said["word"] in WORDS
+    assert [row["confidence"] for row in said["top"]] == sorted(
+        (row["confidence"] for row in said["top"]), reverse=True
+    )
+    assert sum(row["confidence"] for row in said["top"]) == pytest.approx(1.0)
+    assert picture.read_bytes().startswith(b"\x89PNG")
