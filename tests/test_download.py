@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from tests.data_files import write_folder
 
-from data_files import write_folder
 from falcon_snn.data import gsc
 from falcon_snn.data.download import ATTEMPTS, fetch, unpack
 from falcon_snn.data.examples import load_waves

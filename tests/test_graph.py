@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
+from tests.random_networks import graphs
 
 from falcon_snn.config import boundaries, falcon_config
 from falcon_snn.errors import FalconError
@@ -11,7 +12,6 @@ from falcon_snn.hardware.profile import load_profile
 from falcon_snn.pipeline.falcon_graph import falcon_graph
 from falcon_snn.pipeline.graph import Graph, Stage, graph_toml, layer, read_graph
 from falcon_snn.pipeline.timing import qnn_cycles, time_snn
-from random_networks import graphs
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PAPER = load_profile()
