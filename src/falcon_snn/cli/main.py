@@ -17,6 +17,7 @@ from falcon_snn.cli import (
     describe,
     doctor,
     evaluate,
+    graph,
     hardware,
     latency,
     related_work,
@@ -51,6 +52,7 @@ def root(
 app.command("doctor")(doctor.doctor)
 app.command("theory")(theory.theory)
 app.add_typer(hardware.app, name="hardware")
+app.command("graph")(graph.graph)
 app.command("latency")(latency.latency)
 app.command("throughput")(throughput.throughput)
 app.command("resources")(resources.resources)
