@@ -89,12 +89,15 @@ def pds(evaluations: Evaluations, gates: Gates) -> tuple[list[Schedule], list[Ch
 
     Candidates at or over the budget fail the third gate without being evaluated.
     """
-    start = evaluations.space.start
+    space = evaluations.space
+    start = space.start
     evaluations.correct(start, [start])
     accepted, compared = [start], list[Change]()
     for path in PATHS:
         current, step = start, 1
-        while changes := _compare(evaluations, gates, path, step, current):
+        while True:
+            allowed = space.within_budget(candidates(current, space.delta_max))
+            changes = compare(evaluations, gates, path, step, current, allowed)
             passing = [change for change in changes if change.passes]
             chosen = best(passing, path) if passing else None
             compared += [change._replace(accepted=change is chosen) for change in changes]
@@ -105,29 +108,33 @@ def pds(evaluations: Evaluations, gates: Gates) -> tuple[list[Schedule], list[Ch
     return unique(accepted), compared
 
 
-def _compare(
-    evaluations: Evaluations, gates: Gates, path: str, step: int, current: Schedule
+def compare(
+    evaluations: Evaluations,
+    gates: Gates,
+    path: str,
+    step: int,
+    before: Schedule,
+    candidates: list[Schedule],
 ) -> list[Change]:
-    space = evaluations.space
-    allowed = space.within_budget(candidates(current, space.delta_max))
-    answers = evaluations.correct(current, allowed)
-    (current_cycles,) = space.cycles([current])
-    before = evaluations.answers(current)
+    """Evaluate candidates that lie under the budget, each beside the schedule before it."""
+    answers = evaluations.correct(before, candidates)
+    before_answers = evaluations.answers(before)
+    before_cycles, *cycles = evaluations.space.cycles([before, *candidates])
     changes = []
-    for after, correct, cycles in zip(allowed, answers, space.cycles(allowed), strict=True):
-        rescued, harmed = rescued_and_harmed(before, correct)
+    for after, correct, after_cycles in zip(candidates, answers, cycles, strict=True):
+        rescued, harmed = rescued_and_harmed(before_answers, correct)
         changes.append(
             Change(
                 path=path,
                 step=step,
-                before=current,
+                before=before,
                 after=after,
                 rescued=rescued,
                 harmed=harmed,
-                clips=len(before),
-                added_cycles=cycles - current_cycles,
+                clips=len(correct),
+                added_cycles=after_cycles - before_cycles,
                 passes_tau=rescue_score(rescued, harmed) >= gates.tau,
-                passes_eps=accuracy_gain(rescued, harmed, len(before)) >= gates.eps,
+                passes_eps=accuracy_gain(rescued, harmed, len(correct)) >= gates.eps,
                 accepted=False,
             )
         )
