@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from falcon_snn.config import boundaries
-from falcon_snn.search.predictor import Correct, Delays
+from falcon_snn.pipeline.schedule import Delays
+from falcon_snn.search.predictor import Correct
 
 SLOTS, WIDTH, FEATURES, CLASSES = 7, 32, 32, 20
 Spikes = NDArray[np.float32]  # [slots, clips, neurons], zeros and ones
@@ -111,10 +112,9 @@ class Bed:
         qnn = trained(blocks, seed)
         features, self.labels = synthetic_clips(clips, seed=2000 + seed)
         self.boundaries = boundaries(blocks)
-        arrays = {name: value.detach().numpy() for name, value in qnn.named_parameters()}
         self._p: dict[str, NDArray[np.float32]] = {
-            name: value if name.startswith("head") else np.round(value * 64) / np.float32(64)
-            for name, value in arrays.items()
+            name: (value if name.startswith("head") else _rounded(value)).detach().numpy()
+            for name, value in qnn.named_parameters()
         }
         counts = np.floor(SLOTS * features + 0.5)
         slots = np.arange(1, SLOTS + 1)[:, None, None]

@@ -6,7 +6,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from falcon_snn.search.predictor import Correct, Delays
+from falcon_snn.pipeline.schedule import Delays
+from falcon_snn.search.predictor import Correct
 
 SLOTS = 7
 

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from tests.spiking_mlp import SpikingMlp, additive_latency, every_schedule
 
 from falcon_snn.errors import FalconError
+from falcon_snn.pipeline.schedule import Delays
 from falcon_snn.search.evaluations import Evaluations
 from falcon_snn.search.pareto import Point, choose, hypervolume, pareto_filter
 from falcon_snn.search.pds import Change, Gates, best, pds, rescue_score
-from falcon_snn.search.predictor import Correct, Delays, local_engine
+from falcon_snn.search.predictor import Correct, local_engine
 from falcon_snn.search.space import Schedule, Space
 
 PAPER = Gates()
@@ -120,11 +121,6 @@ def searched(
     return evaluations, found, changes
 
 
-def points(evaluations: Evaluations, found: list[Schedule]) -> list[Point]:
-    cycles = evaluations.space.cycles(found)
-    return [Point(s, evaluations.right(s), c) for s, c in zip(found, cycles, strict=True)]
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_pds_equals_the_literal_algorithm_on_an_enumerated_network(seed: int) -> None:
     network = SpikingMlp(seed=seed)
@@ -137,7 +133,7 @@ def test_pds_equals_the_literal_algorithm_on_an_enumerated_network(seed: int) ->
     evaluations, accepted, changes = searched(network, space)
     assert accepted == list(dict.fromkeys(found))
     assert [c.after for c in changes if c.accepted] == found[1:]
-    chosen = choose(points(evaluations, accepted))
+    chosen = choose(evaluations.points(accepted))
     assert {name: point.schedule for name, point in chosen.items()} == names
     assert len(accepted) > 1, "this network gives the search nothing to do"
 
@@ -168,7 +164,7 @@ def test_pds_equals_the_literal_algorithm_on_random_answers(
     evaluations, accepted, changes = searched(predictor, space, gates)
     found, chosen = literal_pds(answers, latency, budget, gates)
     assert [c.after for c in changes if c.accepted] == found[1:]
-    ours = choose(points(evaluations, accepted))
+    ours = choose(evaluations.points(accepted))
     assert {name: point.schedule for name, point in ours.items()} == chosen
     # Each schedule is asked for once, and none but the start at or over the budget.
     assert len(predictor.asked) == len(set(predictor.asked))
@@ -180,7 +176,7 @@ def test_one_schedule_left_is_all_three() -> None:
     space = Space(("a", "b"), additive_latency([5, 5]), 2000)
     evaluations, accepted, _ = searched(Table(answers), space)
     assert accepted == [(1, 1)]
-    assert {p.schedule for p in choose(points(evaluations, accepted)).values()} == {(1, 1)}
+    assert {p.schedule for p in choose(evaluations.points(accepted)).values()} == {(1, 1)}
 
 
 def change(rescued: int, harmed: int, added: int, after: Schedule) -> Change:

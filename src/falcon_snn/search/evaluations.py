@@ -6,6 +6,7 @@ import numpy as np
 
 from falcon_snn.errors import FalconError
 from falcon_snn.search.journal import Journal
+from falcon_snn.search.pareto import Point
 from falcon_snn.search.predictor import Correct, Engine
 from falcon_snn.search.space import Schedule, Space, unique
 
@@ -61,6 +62,11 @@ class Evaluations:
     def right(self, schedule: Schedule) -> int:
         """How many clips a schedule that was asked for gets right."""
         return int(np.count_nonzero(self._answers[schedule]))
+
+    def points(self, schedules: Sequence[Schedule]) -> list[Point]:
+        """What schedules that were asked for achieve."""
+        cycles = self.space.cycles(schedules)
+        return [Point(s, self.right(s), c) for s, c in zip(schedules, cycles, strict=True)]
 
     def answers(self, schedule: Schedule) -> Correct:
         """The answers of a schedule that was asked for."""

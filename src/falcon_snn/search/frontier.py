@@ -50,7 +50,7 @@ def frontier(
     compared = compare(evaluations, gates, "frontier", 1, start, single[: settings.evaluations - 1])
     step = 2
     while (left := settings.evaluations - len(evaluations.asked)) > 0:
-        front = pareto_filter(points_of(evaluations, evaluations.asked))
+        front = pareto_filter(evaluations.points(evaluations.asked))
         pool = neighbours(space, front, set(evaluations.asked))
         if not pool:
             break
@@ -62,17 +62,8 @@ def frontier(
             compared += compare(evaluations, gates, "frontier", step, parent, after)
         step += 1
     found = evaluations.asked
-    kept = {point.schedule for point in pareto_filter(points_of(evaluations, found))}
+    kept = {point.schedule for point in pareto_filter(evaluations.points(found))}
     return found, [change._replace(accepted=change.after in kept) for change in compared]
-
-
-def points_of(evaluations: Evaluations, schedules: list[Schedule]) -> list[Point]:
-    """What evaluated schedules achieve."""
-    cycles = evaluations.space.cycles(schedules)
-    return [
-        Point(schedule, evaluations.right(schedule), latency)
-        for schedule, latency in zip(schedules, cycles, strict=True)
-    ]
 
 
 def neighbours(space: Space, front: list[Point], known: set[Schedule]) -> list[Promise]:

@@ -6,7 +6,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-Delays = dict[str, int]
+from falcon_snn.pipeline.schedule import Delays
+
 Correct = NDArray[np.bool_]  # one answer per clip, always in the same order of clips
 
 

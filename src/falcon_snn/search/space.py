@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falcon_snn.errors import FalconError
-from falcon_snn.search.predictor import Delays
+from falcon_snn.pipeline.schedule import Delays
 
 Schedule = tuple[int, ...]  # one delay per boundary, in network order
 # Delays [schedules, boundaries] -> latency of each schedule in whole cycles [schedules].
