@@ -21,6 +21,7 @@ from falcon_snn.cli import (
     latency,
     related_work,
     resources,
+    search,
     sweep,
     theory,
     throughput,
@@ -61,6 +62,7 @@ app.command("describe")(describe.describe)
 app.command("train")(train.train)
 app.command("convert")(convert.convert)
 app.command("evaluate")(evaluate.evaluate)
+app.add_typer(search.app, name="search")
 app.command("adapt")(adapt.adapt)
 app.command("classify")(classify.classify)
 
