@@ -22,6 +22,7 @@ from falcon_snn.cli import (
     latency,
     related_work,
     resources,
+    search,
     sweep,
     theory,
     throughput,
@@ -52,17 +53,18 @@ def root(
 app.command("doctor")(doctor.doctor)
 app.command("theory")(theory.theory)
 app.add_typer(hardware.app, name="hardware")
-app.command("graph")(graph.graph)
 app.command("latency")(latency.latency)
 app.command("throughput")(throughput.throughput)
 app.command("resources")(resources.resources)
 app.command("sweep")(sweep.sweep)
 app.command("related-work")(related_work.related_work)
+app.command("graph")(graph.graph)
 app.add_typer(data.app, name="data")
 app.command("describe")(describe.describe)
 app.command("train")(train.train)
 app.command("convert")(convert.convert)
 app.command("evaluate")(evaluate.evaluate)
+app.add_typer(search.app, name="search")
 app.command("adapt")(adapt.adapt)
 app.command("classify")(classify.classify)
 
