@@ -1,7 +1,7 @@
 """`falcon-snn search`: where to wait, and how long."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -198,7 +198,7 @@ def _method(name: str, tau: float, eps: float, evaluations: int, seed: int) -> "
 
 @contextmanager
 def _engine(
-    name: str, factory: "partial[Predictor]", workers: int, address: str | None, device: str
+    name: str, factory: "Callable[[], Predictor]", workers: int, address: str | None, device: str
 ) -> "Iterator[Engine]":
     from falcon_snn.search.predictor import local_engine
     from falcon_snn.search.ray_engine import ray_engine
