@@ -109,6 +109,12 @@ def test_the_next_command_goes_on_where_the_last_one_ended(server: Server, tmp_p
     assert [entry.name for entry in tmp_path.iterdir()] == ["words.tar.gz"]
 
 
+def test_a_server_that_hangs_up_at_once(server: Server, tmp_path: Path) -> None:
+    server.content, server.cut_after = b"never seen", 0
+    with pytest.raises(FalconError, match="broke 5 times; the same command goes on from 0 bytes"):
+        get(server, tmp_path)
+
+
 def test_a_complete_part_is_used(server: Server, tmp_path: Path) -> None:
     server.content = b"all of it"
     (tmp_path / "words.tar.gz.part").write_bytes(server.content)
