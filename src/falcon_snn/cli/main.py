@@ -20,8 +20,11 @@ from falcon_snn.cli import (
     graph,
     hardware,
     latency,
+    models,
     related_work,
+    report,
     resources,
+    run,
     search,
     sweep,
     theory,
@@ -51,6 +54,9 @@ def root(
 
 
 app.command("doctor")(doctor.doctor)
+app.command("run")(run.run)
+app.command("report")(report.report)
+app.command("models")(models.models)
 app.command("theory")(theory.theory)
 app.add_typer(hardware.app, name="hardware")
 app.command("latency")(latency.latency)
