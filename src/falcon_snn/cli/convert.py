@@ -68,7 +68,7 @@ def check_conversion(
     moved = network.to(device)
     found = []
     with progress("check", len(examples)) as advance:
-        for x, lengths in batches(examples, 256, device):
+        for x, lengths in batches(examples, device):
             found.append(check(moved, x, lengths, backend).cpu())
             advance(len(x))
     floats = qnn_predictions(model.to(device), examples)

@@ -18,6 +18,7 @@ from falcon_snn.neuron import integer
 from falcon_snn.neuron.packed import count, encoding_table, unpack
 
 BACKENDS = ("torch", "numba", "triton")
+_CPU_ROWS = 2048  # so many rows' unpacked spikes stay in the cache between product and firing
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,9 @@ def linear(
         from falcon_snn.neuron import fused
 
         return fused.linear(packed, weight, neurons, slots, delay)
+    if packed.device.type == "cpu" and len(packed) > _CPU_ROWS:
+        parts = [packed[first : first + _CPU_ROWS] for first in range(0, len(packed), _CPU_ROWS)]
+        return torch.cat([linear(part, weight, neurons, slots, delay, backend) for part in parts])
     if delay == slots:
         total = _product(count(packed), weight)
         return _full_lookahead(total, neurons, slots, backend)
