@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -31,7 +32,7 @@ def adapt(
 ) -> None:
     """Adapt a network to a schedule: spike-based QAT, neuron tuning, both together."""
     from falcon_snn.cli.networks import delays_of
-    from falcon_snn.cli.training_run import Start, open_training, run_phase
+    from falcon_snn.cli.training_run import Start, open_training, run_phase, run_validation
     from falcon_snn.errors import FalconError
     from falcon_snn.files import replacing
     from falcon_snn.training.checkpoint import demand_same, load_model
@@ -48,10 +49,14 @@ def adapt(
             raise FalconError(f'the recipe of phase {name} must have forward = "spikes"')
     model, metadata = load_model(checkpoint, qk_prefix)
     delays = delays_of(schedule, metadata)
-    facts = {"data": data, "schedule": schedule, "start": str(checkpoint)}
+    facts: dict[str, Any] = {"data": data, "schedule": schedule, "start": str(checkpoint)}
     best, best_accuracy = checkpoint, -1.0
     with open_training(data, plans, devices=devices, seed=seed) as session:
         demand_same(checkpoint, "word list", metadata.words, session.validation.words)
+        before = run_validation(session, model, delays, plans[0])
+        facts["accuracy_before"] = before
+        if session.leads:
+            notice(f"validation accuracy before adaptation {before:.2f} %")
         for name, plan in zip(names, plans, strict=True):
             start = Start(model, delays, teacher if plan.distil else None, facts)
             result = run_phase(
