@@ -15,6 +15,7 @@ import argparse
 import importlib.util
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -37,7 +38,7 @@ def milliseconds(work: Callable[[], Any], repeats: int = 20) -> float:
         work()
     times = []
     for _ in range(repeats):
-        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start, stop = (torch.Event("cuda", enable_timing=True) for _ in range(2))
         start.record()
         work()
         stop.record()
@@ -108,7 +109,7 @@ class ConvBaseline(Baseline):
     def product(self, x: Tensor) -> Tensor:
         weight = self.weight.to(x).contiguous(memory_format=torch.channels_last)
         y = F.conv2d(x.flatten(0, 1), weight, stride=(1, self.stride), padding=1)
-        return y.permute(0, 2, 3, 1).unflatten(0, x.shape[:2])
+        return y.permute(0, 2, 3, 1).view(*x.shape[:2], x.shape[3], -1, y.shape[1])
 
 
 def spikingjelly_layer(baseline: Baseline) -> Callable[[Tensor], Tensor] | None:
@@ -158,7 +159,7 @@ def run_all(rows: int, delay: int) -> dict[str, Any]:
         table.append(
             compare(
                 f"linear {inputs}x{outputs}", rows * inputs * outputs * SLOTS, baseline, spikes,
-                lambda p=packed, w=weight, n=neurons: layers.linear(p, w, n, SLOTS, delay, "triton"),
+                partial(layers.linear, packed, weight, neurons, SLOTS, delay, "triton"),
             )
         )  # fmt: skip
     for channels, outputs, stride in CONVS:
@@ -175,8 +176,9 @@ def run_all(rows: int, delay: int) -> dict[str, Any]:
         table.append(
             compare(
                 f"conv {channels}x{outputs}/{stride}", macs, conv_baseline, spikes,
-                lambda p=bordered, w=weight, n=neurons, s=stride: layers.conv(
-                    p, w, n, SLOTS, delay, s, "triton", border=False
+                partial(
+                    layers.conv, bordered, weight, neurons, SLOTS, delay, stride, "triton",
+                    border=False,
                 ),
             )
         )  # fmt: skip
@@ -225,10 +227,14 @@ def main() -> None:
     for row in result["layers"]:
         share = row["fused_tops"] / rates["bf16"]
         ratios = ", ".join(
-            f"{row[key]:.1f}x {key.removeprefix('times_')}" for key in row if key.startswith("times_")
+            f"{row[key]:.1f}x {key.removeprefix('times_')}"
+            for key in row
+            if key.startswith("times_")
         )
-        print(f"{row['layer']:>16}: fused {row['fused_ms']:.3f} ms = {row['fused_tops']:.0f} TOP/s "
-              f"({share:.0%} of bf16); {ratios}; spikes differ {row['different_share']:.1e}")  # fmt: skip
+        print(f"{row['layer']:>16}: fused {row['fused_ms']:.3f} ms, {row['fused_tops']:.0f} TOP/s,")
+        print(
+            f"{'':>18}{share:.0%} of bf16; {ratios}; {row['different_share']:.1e} of spikes differ"
+        )
 
 
 if __name__ == "__main__":

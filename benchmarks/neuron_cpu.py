@@ -3,6 +3,8 @@
 SN_delta equals an ordinary soft-reset IF neuron on remapped currents (slot 0: the sum of the first
 `delay` currents; slot t: current t + delay - 1; then zeros). That is how a user of SpikingJelly or
 snnTorch gets it, so their time includes the remapping. Each competitor's spikes are checked first.
+Backward is timed up to the currents' gradient, as inside a network; the rate gradient is one value
+per neuron there, seen T times without a copy. The last column divides by the slower one of ours.
 It needs the packages spikingjelly (with loguru) and snntorch.
 
     python benchmarks/neuron_cpu.py            # 1 million neurons, T = 7
@@ -98,7 +100,7 @@ def forward_ms(layer: Layer, currents: Tensor) -> float:
 def training_ms(layer: Layer, currents: Tensor, upstream: Tensor) -> float:
     leaf = currents.clone().requires_grad_()
     start = time.perf_counter()
-    torch.autograd.backward(layer(leaf), upstream)
+    torch.autograd.grad(layer(leaf), leaf, upstream)
     return 1e3 * (time.perf_counter() - start)
 
 

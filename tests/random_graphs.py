@@ -3,7 +3,8 @@
 from dataclasses import replace
 from random import Random
 
-from event_simulation import DIGITAL
+from tests.event_simulation import DIGITAL
+
 from falcon_snn.hardware.profile import Profile, load_profile
 from falcon_snn.pipeline.graph import INPUT, Graph, Stage
 

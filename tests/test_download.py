@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from tests.data_files import write_folder
 
-from data_files import write_folder
 from falcon_snn.data import gsc
 from falcon_snn.data.download import ATTEMPTS, fetch, unpack
 from falcon_snn.data.examples import load_waves
@@ -107,6 +107,12 @@ def test_the_next_command_goes_on_where_the_last_one_ended(server: Server, tmp_p
     assert get(server, tmp_path).read_bytes() == server.content
     assert server.ranges[-1] == "bytes=5000-"
     assert [entry.name for entry in tmp_path.iterdir()] == ["words.tar.gz"]
+
+
+def test_a_server_that_hangs_up_at_once(server: Server, tmp_path: Path) -> None:
+    server.content, server.cut_after = b"never seen", 0
+    with pytest.raises(FalconError, match="broke 5 times; the same command goes on from 0 bytes"):
+        get(server, tmp_path)
 
 
 def test_a_complete_part_is_used(server: Server, tmp_path: Path) -> None:

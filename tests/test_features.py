@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from librosa.feature import melspectrogram
 from librosa.filters import mel
+from tests.data_files import tone
 
-from data_files import tone
 from falcon_snn.data.features import CLIP_SAMPLES, log_mel, mel_filters, one_second
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
+from tests.random_networks import graphs
 
 from falcon_snn.config import boundaries, falcon_config
 from falcon_snn.errors import FalconError
@@ -11,7 +12,6 @@ from falcon_snn.hardware.profile import load_profile
 from falcon_snn.pipeline.falcon_graph import falcon_graph
 from falcon_snn.pipeline.graph import Graph, Stage, graph_toml, layer, read_graph
 from falcon_snn.pipeline.timing import qnn_cycles, time_snn
-from random_networks import graphs
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PAPER = load_profile()
@@ -105,3 +105,11 @@ def test_sums_must_become_spikes_before_the_next_array() -> None:
     two = Stage("b", "analog", ("a",), inner=9)
     with pytest.raises(FalconError, match="put a neuron or quantise stage between"):
         Graph("g", 7, (one, two))
+
+
+def test_the_python_example_of_the_docs(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (EXAMPLES.parent / "docs" / "latency.md").read_text()
+    code = page.split("```python\n")[1].split("```")[0]
+    promised = [line.rpartition("# ")[2] for line in code.splitlines() if line.startswith("print")]
+    exec(code, {})
+    assert capsys.readouterr().out.split() == promised

@@ -172,11 +172,22 @@ def test_throughput_resources_and_sweep(falcon: Falcon, tmp_path: Path) -> None:
 def test_tables_are_printed(falcon: Falcon) -> None:
     for words in (
         ["latency"], ["latency", "--qnn"], ["throughput"], ["resources", "--share", "1,98"],
-        ["sweep", "delay", "1:3"], ["sweep", "--claims"], ["hardware", "show"],
+        ["sweep", "delay", "1:3"], ["sweep", "--claims"], ["hardware", "show"], ["graph"],
     ):  # fmt: skip
         code, out, err = falcon(*words)
         assert (code, err) == (0, "")
         assert max(map(len, out.splitlines())) <= 100
+
+
+def test_a_printed_graph_is_a_start_for_ones_own(falcon: Falcon, tmp_path: Path) -> None:
+    own, picture = tmp_path / "own.toml", tmp_path / "own.png"
+    assert falcon("graph", "--out", own)[0] == 0
+    assert falcon.json("latency", "--graph", own)["core_latency_us"] == 115.82
+    stages = falcon.json("graph", "--graph", own, "--qk-prefix", 3, "--out", picture)["stages"]
+    assert {stage["prefix"] for stage in stages if stage["kind"] == "quantise"} == {3}
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    code, _, err = falcon("latency", "--graph", own, "--qk-prefix", 0)
+    assert (code, "prefix is 0; it must lie in 1..7" in err) == (1, True)
 
 
 def test_hardware_new_does_not_overwrite(falcon: Falcon, tmp_path: Path) -> None:

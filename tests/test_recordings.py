@@ -7,9 +7,9 @@ import pytest
 import soundfile
 import torch
 from numpy.typing import NDArray
+from tests.data_files import speaker_in, tone, write_folder
 from typer.testing import CliRunner
 
-from data_files import speaker_in, tone, write_folder
 from falcon_snn.cli.data import app
 from falcon_snn.data import examples
 from falcon_snn.data.audio import read_wave

@@ -4,8 +4,9 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+from tests.event_simulation import Network, quantised, simulate, spiking
+from tests.random_graphs import PAPER, random_graph, random_profile
 
-from event_simulation import Network, quantised, simulate, spiking
 from falcon_snn.config import falcon_config
 from falcon_snn.hardware.profile import Profile
 from falcon_snn.pipeline.falcon_graph import falcon_graph
@@ -13,7 +14,6 @@ from falcon_snn.pipeline.graph import Graph
 from falcon_snn.pipeline.schedule import parse_schedule
 from falcon_snn.pipeline.steps import qnn_plan, snn_plan
 from falcon_snn.pipeline.throughput import Stream, Throughput, measure_throughput
-from random_graphs import PAPER, random_graph, random_profile
 
 
 def assert_runs_as_promised(stream: Stream, network: Network, samples: int) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.random_networks import graphs, profiles, schedules
 
 from falcon_snn.config import falcon_config
 from falcon_snn.errors import FalconError
@@ -17,7 +18,6 @@ from falcon_snn.pipeline.steps import qnn_plan, snn_plan
 from falcon_snn.pipeline.sweep import Setup, examine_claims, parse_values, sweep
 from falcon_snn.pipeline.throughput import Stream, measure_throughput
 from falcon_snn.pipeline.timing import time_snn
-from random_networks import graphs, profiles, schedules
 
 PAPER = load_profile()
 MEDIUM = falcon_graph(falcon_config("medium", "gsc"))

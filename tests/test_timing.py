@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.random_networks import graphs, profiles, schedules
 
 from falcon_snn.config import falcon_config
 from falcon_snn.errors import FalconError
@@ -25,7 +26,6 @@ from falcon_snn.pipeline.timing import (
     time_qnn,
     time_snn,
 )
-from random_networks import graphs, profiles, schedules
 
 PAPER = load_profile()
 LARGE = falcon_graph(falcon_config("large", "gsc"))

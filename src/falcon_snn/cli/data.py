@@ -19,13 +19,16 @@ SourceArgument = typer.Argument(help="'embedded', a path, or a name under $FALCO
 @app.command("list")
 def list_sets(as_json: bool = JsonFlag) -> None:
     """List the data sets that can be used by name, with their splits, and those to download."""
-    from falcon_snn.data.examples import EMBEDDED, data_home
+    from falcon_snn.data.clips import SPLITS
+    from falcon_snn.data.examples import EMBEDDED, data_home, find_source
     from falcon_snn.data.gsc import LICENCE, RELEASES
 
     home = data_home()
-    found = sorted(entry.name for entry in home.iterdir()) if home.is_dir() else []
-    rows = [_describe(name) for name in (EMBEDDED, *found) if not name.startswith(".")]
-    rows = [row for row in rows if row]
+    found = (
+        sorted(entry.name for entry in home.iterdir() if entry.is_dir()) if home.is_dir() else []
+    )
+    rows = [{**_describe(find_source(EMBEDDED)), "name": EMBEDDED, "place": "in the package"}]
+    rows += [_describe(home / name) for name in found if not name.startswith(".")]
     rows += [
         {"name": name, "place": "to download", "words": release.words, "clips": release.clips}
         for name, release in RELEASES.items()
@@ -39,43 +42,34 @@ def list_sets(as_json: bool = JsonFlag) -> None:
     table = Table("name", "words", "training", "validation", "testing", "where")
     for row in rows:
         splits = row.get("splits", {})
-        counts = [f"{splits[split]:,}" if split in splits else "" for split in _SPLITS]
-        table.add_row(row["name"], str(row.get("words", "")), *counts, row["place"])
+        counts = [f"{splits[split]:,}" if split in splits else "" for split in SPLITS]
+        where = row.get("problem", row["place"])
+        table.add_row(row["name"], str(row.get("words", "")), *counts, where)
     out.print(table)
     out.print(f"gsc: {LICENCE}")
 
 
-_SPLITS = ("training", "validation", "testing")
-
-
-def _describe(name: str) -> dict[str, Any]:
-    """A row of the list; empty for what is no data set."""
+def _describe(path: Path) -> dict[str, Any]:
+    """A row of the list: what the folder holds, or what is wrong with it."""
     from falcon_snn.data.clips import word_list
-    from falcon_snn.data.examples import find_source, is_spikes, open_recordings
+    from falcon_snn.data.examples import is_spikes, open_recordings
     from falcon_snn.data.ssc import FILE_OF, read_facts
     from falcon_snn.errors import FalconError
 
-    path = find_source(name)
+    row = {"name": path.name, "place": str(path)}
     try:
-        if path.is_dir() and is_spikes(path):
-            facts = {
-                split: read_facts(path / file)
-                for split, file in FILE_OF.items()
-                if (path / file).is_file()
-            }
+        if is_spikes(path):
+            files = {split: path / file for split, file in FILE_OF.items()}
+            facts = {split: read_facts(file) for split, file in files.items() if file.is_file()}
             splits = {split: len(fact.labels) for split, fact in facts.items()}
             words = max(len(fact.words) for fact in facts.values())
-        elif path.is_dir():
+        else:
             clips = open_recordings(path).clips
             splits = dict(Counter(clip.split for clip in clips))
             words = len(word_list(clips))
-        else:
-            return {}
-    except FalconError:
-        return {}
-    place = "in the package" if name == "embedded" else str(path)
-    return {"name": name, "place": place, "words": words, "splits": splits,
-            "clips": sum(splits.values())}  # fmt: skip
+    except FalconError as error:
+        return {**row, "problem": str(error)}
+    return {**row, "words": words, "splits": splits, "clips": sum(splits.values())}
 
 
 @app.command("download")

@@ -17,10 +17,12 @@ from falcon_snn.cli import (
     describe,
     doctor,
     evaluate,
+    graph,
     hardware,
     latency,
     related_work,
     resources,
+    search,
     sweep,
     theory,
     throughput,
@@ -56,11 +58,13 @@ app.command("throughput")(throughput.throughput)
 app.command("resources")(resources.resources)
 app.command("sweep")(sweep.sweep)
 app.command("related-work")(related_work.related_work)
+app.command("graph")(graph.graph)
 app.add_typer(data.app, name="data")
 app.command("describe")(describe.describe)
 app.command("train")(train.train)
 app.command("convert")(convert.convert)
 app.command("evaluate")(evaluate.evaluate)
+app.add_typer(search.app, name="search")
 app.command("adapt")(adapt.adapt)
 app.command("classify")(classify.classify)
 

@@ -1,6 +1,6 @@
 """What the commands that run a trained network share: its schedule, its clips, a bar."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -9,9 +9,12 @@ from falcon_snn.cli.output import err
 from falcon_snn.errors import FalconError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from falcon_snn.config import FalconConfig
     from falcon_snn.data.examples import Examples
     from falcon_snn.pipeline.schedule import Delays
+    from falcon_snn.search.falcon_predictor import FalconPredictor
     from falcon_snn.training.checkpoint import Metadata
 
 
@@ -46,14 +49,40 @@ def load_split(data: str, split: str, limit: int | None, words: tuple[str, ...])
         )
     if limit is None or limit >= len(examples):
         return examples
-    chosen = [index * len(examples) // limit for index in range(limit)]
+    return _chosen(examples, [index * len(examples) // limit for index in range(limit)])
+
+
+def _chosen(examples: "Examples", indices: Sequence[int]) -> "Examples":
+    keep = list(indices)
     return replace(
         examples,
-        x=examples.x[chosen],
-        lengths=examples.lengths[chosen],
-        labels=examples.labels[chosen],
-        names=[examples.names[index] for index in chosen],
+        x=examples.x[keep],
+        lengths=examples.lengths[keep],
+        labels=examples.labels[keep],
+        names=[examples.names[index] for index in keep],
     )
+
+
+def falcon_predictor(
+    checkpoint: "Path", data: str, split: str, *, limit: int | None, half: int | None, device: str
+) -> "FalconPredictor":
+    """The integer network of a checkpoint on the clips of a split, as a search asks it.
+
+    `half` 0 or 1 keeps every other clip, from the first or from the second on.
+    """
+    import torch
+
+    from falcon_snn.search.falcon_predictor import FalconPredictor
+    from falcon_snn.training.export import load_network
+
+    network, metadata = load_network(checkpoint)
+    examples = load_split(data, split, limit, metadata.words)
+    if half is not None:
+        examples = _chosen(examples, range(half, len(examples), 2))
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    batch = 2048 if device == "cuda" else 64
+    return FalconPredictor(network.to(device), examples, batch)
 
 
 @contextmanager

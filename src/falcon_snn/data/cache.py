@@ -32,10 +32,17 @@ def cached_array(
     if kept is None or kept.shape != shape or kept.dtype != np.dtype(dtype):
         with replacing(path) as temporary:
             array = np.lib.format.open_memmap(temporary, mode="w+", dtype=dtype, shape=shape)
+            _reserve(temporary)
             fill(array)
             array.flush()
         kept = np.load(path, mmap_mode="c")
     return kept
+
+
+def _reserve(path: Path) -> None:
+    """Take the disk space now: a mapped file that meets a full disk kills the process."""
+    with path.open("r+b") as file:
+        os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
 
 
 def _open(path: Path) -> NDArray[Any] | None:

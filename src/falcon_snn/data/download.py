@@ -33,7 +33,7 @@ def fetch(url: str, sha256: str, folder: Path, advance: Callable[[int, int], Non
                 return
         raise FalconError(
             f"{url}: the connection broke {ATTEMPTS} times; the same command goes on from "
-            f"{part.stat().st_size} bytes"
+            f"{_bytes_of(part)} bytes"
         )
 
     pooch.get_logger().setLevel("ERROR")
@@ -60,7 +60,7 @@ def fetch(url: str, sha256: str, folder: Path, advance: Callable[[int, int], Non
 
 def _transfer(url: str, part: Path, advance: Callable[[int, int], None]) -> bool:
     """Append to `part` what it lacks; False if the connection broke."""
-    have = part.stat().st_size if part.is_file() else 0
+    have = _bytes_of(part)
     request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
     try:
         with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as reply:
@@ -80,6 +80,10 @@ def _transfer(url: str, part: Path, advance: Callable[[int, int], None]) -> bool
         return True  # all of it is there; the checksum decides
     except (http.client.HTTPException, ConnectionError, TimeoutError):
         return False
+
+
+def _bytes_of(part: Path) -> int:
+    return part.stat().st_size if part.is_file() else 0
 
 
 def unpack(archive: Path, folder: Path) -> None:

@@ -5,7 +5,7 @@ does not depend on the order of summation; the membrane is an int32 fixed-point 
 needs T - delay + 1 products: the slots before the first decision are summed as counts.
 """
 
-# mypy: disable-error-code="no-untyped-def,untyped-decorator,no-untyped-call"
+# mypy: disable-error-code="no-untyped-def,untyped-decorator,no-untyped-call,assignment,misc"
 # Triton compiles these functions; their arguments are pointers and tiles, not Python values.
 
 import triton

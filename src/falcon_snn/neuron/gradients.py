@@ -25,8 +25,8 @@ from falcon_snn.neuron.parameters import Neurons
 Forward = Callable[[Tensor, int, Neurons, Tensor, Tensor | None], None]
 # (gradient, P(T-1), threshold) -> dL/dP
 RateBackward = Callable[[Tensor, Tensor, Tensor], Tensor]
-# (currents, delay, neurons, gradient) -> dL/dI, whose slot 0 is also dL/dV(-1), and dL/dtheta
-TemporalBackward = Callable[[Tensor, int, Neurons, Tensor], tuple[Tensor, Tensor]]
+# (currents, delay, neurons, gradient, whether dL/dtheta is wanted) -> dL/dI and dL/dtheta
+TemporalBackward = Callable[[Tensor, int, Neurons, Tensor, bool], tuple[Tensor, Tensor]]
 GRADIENTS = ("rate", "temporal")
 
 
@@ -81,7 +81,9 @@ class TemporalGradient(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         currents, *rest = ctx.saved_tensors
         neurons = Neurons(*rest)
-        inputs, threshold = ctx.temporal_backward(currents, ctx.delay, neurons, grad)
+        inputs, threshold = ctx.temporal_backward(
+            currents, ctx.delay, neurons, grad, ctx.needs_input_grad[3]
+        )
         return (
             inputs,
             inputs[0].sum_to_size(rest[0].shape) if ctx.needs_input_grad[1] else None,

@@ -140,12 +140,12 @@ def _rate_backward(grad, slots, total, threshold, slope):  # type: ignore[no-unt
 
 
 def temporal_backward(
-    currents: Tensor, delay: int, neurons: Neurons, grad: Tensor
+    currents: Tensor, delay: int, neurons: Neurons, grad: Tensor, with_threshold: bool
 ) -> tuple[Tensor, Tensor]:
     """`torch_backend.temporal_backward` in one pass over currents and gradient."""
     use_torch_threads()
     inputs = torch.empty_like(currents, memory_format=torch.contiguous_format)
-    threshold = torch.empty_like(inputs[0])
+    threshold = torch.zeros_like(inputs[0]) if with_threshold else inputs.new_empty(0)
     _temporal_backward(
         flat(currents), delay, *flat_parameters(neurons, currents), flat(grad), flat(inputs),
         threshold.view(-1).numpy(),
@@ -173,8 +173,7 @@ def _temporal_backward(  # type: ignore[no-untyped-def]
         inverse = one / theta
         fired = np.zeros(size, currents.dtype)
         slopes = np.empty((slots, size), currents.dtype)
-        of_threshold = to_threshold[start:end]
-        of_threshold[:] = zero
+        of_threshold = to_threshold[start:end]  # empty where nobody asked for it
         next_input = 0
         for slot in range(slots):
             while next_input < min(slot + delay, slots):
@@ -189,7 +188,7 @@ def _temporal_backward(  # type: ignore[no-untyped-def]
                 height = one - abs(potential[i] * inverse[i] - one)
                 height = height if height > zero else zero
                 slope[i] = slot_grad[i] * height * inverse[i]
-            for i in range(size):
+            for i in range(of_threshold.shape[0]):
                 of_threshold[i] -= slope[i] * (potential[i] * inverse[i] + fired[i])
             for i in range(size):
                 fires = potential[i] >= theta[i]

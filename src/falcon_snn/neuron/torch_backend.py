@@ -40,9 +40,9 @@ def once_if_equal(grad: Tensor) -> Tensor:
 
 
 def temporal_backward(
-    currents: Tensor, delay: int, neurons: Neurons, grad: Tensor
+    currents: Tensor, delay: int, neurons: Neurons, grad: Tensor, with_threshold: bool
 ) -> tuple[Tensor, Tensor]:
-    """dL/dI `[T, ...]`, whose slot 0 is also dL/dV(-1), and dL/dtheta per neuron."""
+    """dL/dI `[T, ...]`, whose slot 0 is also dL/dV(-1), and dL/dtheta per neuron if wanted."""
     slots = currents.shape[0]
     inputs = currents.unbind(0)
     theta = neurons.threshold
@@ -55,7 +55,8 @@ def temporal_backward(
             potential.add_(neurons.static_per_slot).add_(current)
         level = potential / theta
         slope = slot_grad * (1 - (level - 1).abs()).clamp_(min=0) / theta
-        to_threshold -= slope * (level + fired)
+        if with_threshold:
+            to_threshold -= slope * (level + fired)
         by_decision.append(slope)
         spike = (potential >= theta).to(potential.dtype)
         fired += spike

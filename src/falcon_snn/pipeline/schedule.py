@@ -1,6 +1,7 @@
 """Schedules: a delay for every searchable boundary; the published ones, and files."""
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def parse_schedule(
     """A schedule of a Falcon network: fastest, balanced, accurate, full, uniform:D or a file."""
     if text in ("balanced", "accurate"):
         named = PUBLISHED.get((model or "", dataset or ""), {})
-        if text not in named or config.blocks not in (3, 5):
+        if text not in named:
             known = ", ".join(f"{size} {data}" for size, data in PUBLISHED)
             raise FalconError(
                 f"no schedule '{text}' is published for {model} {dataset}; there is one for {known}"
@@ -112,8 +113,6 @@ def complete(
     """Delays of all boundaries in network order, checked; `where` names the origin in messages."""
     for name, delay in listed.items():
         if name not in boundaries:
-            from difflib import get_close_matches
-
             near = get_close_matches(name, boundaries, n=3) or list(boundaries)
             raise FalconError(
                 f"{where}: unknown boundary '{name}'; did you mean {', '.join(near)}?"

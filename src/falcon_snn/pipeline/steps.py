@@ -23,7 +23,6 @@ from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import Profile
 from falcon_snn.pipeline.graph import INPUT, Graph, Stage
 
-Delays = dict[str, int]
 QnnStyle = Literal["strict", "bit-parallel", "overlapped"]
 QNN_STYLES: tuple[QnnStyle, ...] = ("strict", "bit-parallel", "overlapped")
 

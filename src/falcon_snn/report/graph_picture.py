@@ -1,0 +1,118 @@
+"""A stage graph as a picture: a band per block, a box per layer, from left to right."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from falcon_snn.errors import FalconError
+from falcon_snn.files import replacing
+from falcon_snn.pipeline.graph import INPUT, Graph, Stage
+
+BOXES_PER_LINE = 10
+_COLOURS = {
+    "neuron": "#cfe0f1", "quantise": "#d9d2ea", "residual": "#fbdcc0",
+    "product": "#cfe8cf", "elementwise": "#e4f2c9", "analog": "#cfe0f1",
+}  # fmt: skip
+
+
+class Box(NamedTuple):
+    """A layer (array and what follows it) or another stage."""
+
+    name: str
+    kind: str
+    sizes: str
+    after: tuple[str, ...]
+
+    @property
+    def block(self) -> str:
+        return self.name.rpartition(".")[0]
+
+
+def boxes(graph: Graph) -> list[Box]:
+    """One box per stage, with an array and its neurons in one."""
+    arrays = {stage.name: stage for stage in graph.stages if stage.kind == "analog"}
+    users = [name for stage in graph.stages for name in stage.after]
+    found = []
+    for stage in graph.stages:
+        if stage.name in arrays and users.count(stage.name) == 1:
+            continue  # drawn with the only stage that reads it
+        array = arrays.get(stage.after[0]) if len(stage.after) == 1 else None
+        if array is not None and users.count(array.name) == 1:
+            found.append(Box(stage.name, stage.kind, stage_sizes(array), array.after))
+        else:
+            found.append(Box(stage.name, stage.kind, stage_sizes(stage), stage.after))
+    return found
+
+
+def stage_sizes(stage: Stage) -> str:
+    """The sizes of a stage in a few characters."""
+    copies = f" x{stage.copies}" if stage.copies > 1 else ""
+    if stage.kind == "analog":
+        return f"{stage.inner} to {stage.columns}{copies}"
+    if stage.kind == "product":
+        return f"{stage.rows} x {stage.inner} x {stage.columns}{copies}"
+    if stage.kind == "elementwise":
+        return f"{stage.rows} x {stage.columns}{copies}"
+    return ""
+
+
+def draw_graph(path: Path, graph: Graph) -> None:
+    """Draw the graph into a .png, .svg or .pdf file."""
+    from matplotlib.figure import Figure
+
+    if path.suffix not in (".png", ".svg", ".pdf"):
+        raise FalconError(f"{path}: a graph is drawn as .png, .svg or .pdf")
+    found = boxes(graph)
+    places, lines = _places(found)
+    width = max(x for x, _ in places.values()) + 1
+    figure = Figure(figsize=(1.6 * width + 0.6, 0.75 * lines + 0.6), dpi=110)
+    axis = figure.add_axes((0, 0, 1, 1))
+    for box in found:
+        x, y = places[box.name]
+        label = box.name.rpartition(".")[2]
+        axis.text(
+            x, y, f"{label}\n{box.sizes}" if box.sizes else label, ha="center", va="center",
+            fontsize=7.5, zorder=3,
+            bbox={"boxstyle": "round,pad=0.35", "fc": _COLOURS[box.kind], "ec": "#8090a0"},
+        )  # fmt: skip
+        for name in box.after:
+            if name == INPUT:
+                continue
+            from_x, from_y = places[name]
+            skips = y == from_y and abs(x - from_x) > 1  # lead the arrow around boxes in between
+            axis.annotate(
+                "", (x, y), (from_x, from_y), zorder=1,
+                arrowprops={"arrowstyle": "-|>", "color": "#9aa5b1" if y == from_y else "#c3ccd5",
+                            "shrinkA": 20, "shrinkB": 32,
+                            "connectionstyle": f"arc3,rad={-0.18 if skips else 0}"},
+            )  # fmt: skip
+    for block in dict.fromkeys(box.block for box in found):
+        top = min(places[box.name][1] for box in found if box.block == block)
+        axis.text(-0.55, top - 0.45, block or graph.name, fontsize=9, fontweight="bold")
+    axis.set_xlim(-0.6, width - 0.3)
+    axis.set_ylim(lines - 0.6, -0.8)
+    axis.axis("off")
+    with replacing(path) as temporary:
+        figure.savefig(temporary)
+
+
+def _places(found: list[Box]) -> tuple[dict[str, tuple[float, float]], float]:
+    """Where boxes stand: depth in their block goes right, what runs side by side goes down."""
+    depth: dict[str, int] = {}
+    block_of = {box.name: box.block for box in found}
+    places: dict[str, tuple[float, float]] = {}
+    line = 0.0
+    for block in dict.fromkeys(block_of.values()):
+        inside = [box for box in found if box.block == block]
+        for box in inside:
+            before = [depth[name] for name in box.after if block_of.get(name) == block]
+            depth[box.name] = max(before, default=-1) + 1
+        for row in range(max(depth[box.name] for box in inside) // BOXES_PER_LINE + 1):
+            columns: dict[int, int] = {}
+            for box in inside:
+                if depth[box.name] // BOXES_PER_LINE == row:
+                    x = depth[box.name] % BOXES_PER_LINE
+                    lane = columns.get(x, 0)
+                    columns[x] = lane + 1
+                    places[box.name] = (x, line + lane)
+            line += max(columns.values()) + 0.6
+    return places, line

@@ -1,0 +1,246 @@
+"""Figures of a search, as in the paper: what a delay does, and what was chosen.
+
+Accuracies carry their 95 % intervals; everything is read from the result file alone.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from falcon_snn.files import replacing
+
+_INK, _SOFT, _GRID = "#1f2933", "#7b8794", "#e4e7eb"
+_TWO, _THREE, _GREEN, _RED = "#2563a8", "#d9822b", "#3a923a", "#c0392b"
+_DELAY_COLOURS = {2: _TWO, 3: _THREE}
+_CHOSEN = {"fastest": ("o", "#845b97"), "balanced": ("D", "#2563a8"), "accurate": ("s", "#c0392b")}
+
+Row = dict[str, Any]
+
+
+def write_search_figures(result: Row, folder: Path) -> list[Path]:
+    """Write `delay-effects.png` and `chosen-schedules.png`; return their paths."""
+    import matplotlib.pyplot as plt
+
+    paths = []
+    with plt.rc_context(_style()):
+        for name, draw in (("delay-effects", _delay_effects), ("chosen-schedules", _chosen)):
+            figure = draw(plt, result)
+            path = folder / f"{name}.png"
+            with replacing(path) as temporary:
+                figure.savefig(temporary, dpi=160, format="png")
+            plt.close(figure)
+            paths.append(path)
+    return paths
+
+
+def single_changes(result: Row) -> dict[tuple[str, int], Row]:
+    """(boundary, delay) -> the schedule in which only that boundary waits."""
+    return {
+        (boundary, delay): row
+        for row in result["evaluated"]
+        if len(row["delays"]) == 1
+        for boundary, delay in row["delays"].items()
+    }
+
+
+def representatives(result: Row) -> dict[str, str]:
+    """Three boundaries with different answers to waiting: best, worst, and one that turns round.
+
+    That one has the largest swing between delays 2 and 3 among those not named yet.
+    """
+    singles = single_changes(result)
+    base = result["evaluated"][0]["accuracy"]
+    both = [b for b in result["boundaries"] if (b, 2) in singles and (b, 3) in singles]
+    if len(both) < 3:
+        return dict.fromkeys(both, "")
+    gain = {b: [singles[b, d]["accuracy"] - base for d in (2, 3)] for b in both}
+    helps = max(both, key=lambda b: max(gain[b]))
+    harms = min((b for b in both if b != helps), key=lambda b: min(gain[b]))
+    rest = [b for b in both if b not in (helps, harms)]
+    turns = max(rest, key=lambda b: (gain[b][0] * gain[b][1] < 0, abs(gain[b][0] - gain[b][1])))
+    return {helps: "gains most", turns: "swings most", harms: "loses most"}
+
+
+def _style() -> dict[str, Any]:
+    return {
+        "font.size": 9, "axes.titlesize": 10, "axes.titleweight": "bold", "axes.titlelocation":
+        "left", "text.color": _INK, "axes.labelcolor": _INK, "axes.edgecolor": _SOFT, "xtick.color":
+        _INK, "ytick.color": _INK, "axes.spines.top": False, "axes.spines.right": False,
+        "axes.grid": True, "grid.color": _GRID, "grid.linewidth": 0.6, "axes.axisbelow": True,
+        "legend.framealpha": 0.9, "legend.edgecolor": "none", "legend.fontsize": 8,
+    }  # fmt: skip
+
+
+def _delay_effects(plt: Any, result: Row) -> Any:
+    height = max(7.0, 1.6 + 0.21 * len(result["boundaries"]) * 1.9)
+    figure = plt.figure(figsize=(11, min(height, 12.0)), layout="constrained")
+    panels = figure.subplots(2, 2).flat
+    for axis, draw in zip(
+        panels, (_uniform, _per_boundary, _representative, _screening), strict=True
+    ):
+        draw(axis, result)
+    return figure
+
+
+def _chosen(plt: Any, result: Row) -> Any:
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
+    _front(left, result)
+    _against_random(right, result)
+    return figure
+
+
+def _uniform(axis: Any, result: Row) -> None:
+    rows = [result["evaluated"][number] for number in result["uniform"]]
+    delays = range(1, len(rows) + 1)
+    _accuracy_line(axis, delays, rows, _TWO, "accuracy")
+    axis.set(xlabel="uniform delay (slots)", ylabel="accuracy (%)", xticks=list(delays))
+    axis.yaxis.label.set_color(_TWO)
+    axis.set_title("a  The same delay everywhere")
+    latency = axis.twinx()
+    latency.plot(delays, [row["latency_us"] for row in rows], "s--", color=_THREE, markersize=4)
+    latency.axhline(result["budget_us"], color=_SOFT, linewidth=1, linestyle=":")
+    latency.annotate(
+        f"budget {result['budget_us']:.2f}", (len(rows), result["budget_us"]), color=_SOFT,
+        fontsize=8, ha="right", va="bottom", xytext=(0, 2), textcoords="offset points",
+    )  # fmt: skip
+    latency.set_ylabel("core latency (µs)", color=_THREE)
+    latency.grid(visible=False)
+
+
+def _per_boundary(axis: Any, result: Row) -> None:
+    singles = single_changes(result)
+    base = result["evaluated"][0]["accuracy"]
+    names = result["boundaries"]
+    for delay, colour in _DELAY_COLOURS.items():
+        offset = -0.19 if delay == 2 else 0.19
+        known = [(i, singles[n, delay]) for i, n in enumerate(names) if (n, delay) in singles]
+        axis.barh(
+            [index + offset for index, _ in known],
+            [100 * (row["accuracy"] - base) for _, row in known],
+            height=0.36, color=colour, label=f"1 → {delay}",
+        )  # fmt: skip
+    axis.axvline(0, color=_INK, linewidth=0.8)
+    axis.set_yticks(range(len(names)), names, fontsize=8 if len(names) < 22 else 6.5)
+    axis.set_ylim(len(names) - 0.4, -0.6)
+    axis.grid(axis="y", visible=False)
+    axis.set(xlabel="change of accuracy (percentage points)")
+    axis.set_title("b  One boundary waits longer")
+    axis.legend(loc="best")
+
+
+def _representative(axis: Any, result: Row) -> None:
+    singles = single_changes(result)
+    start = result["evaluated"][0]
+    colours = (_GREEN, _SOFT, _RED)
+    for (boundary, why), colour, shift in zip(
+        representatives(result).items(), colours, (-0.03, 0.0, 0.03), strict=False
+    ):
+        rows = [start, singles[boundary, 2], singles[boundary, 3]]
+        label = f"{boundary} ({why})" if why else boundary
+        _accuracy_line(axis, [delay + shift for delay in (1, 2, 3)], rows, colour, label)
+    axis.set(xlabel="delay of this boundary alone (slots)", ylabel="accuracy (%)", xticks=[1, 2, 3])
+    axis.set_title("c  Representative boundaries")
+    axis.legend(loc="best")
+
+
+def _screening(axis: Any, result: Row) -> None:
+    tau, eps = result["settings"]["tau"], 100 * result["settings"]["eps"]
+    first = [change for change in result["changes"] if change["step"] == 1]
+    first = list({change["after"]: change for change in first}.values())  # both paths start alike
+    later = [change for change in result["changes"] if change["step"] > 1]
+    _scatter(axis, later, color="#c3cad1", s=9, label="later steps", zorder=1)
+    for delay, colour in _DELAY_COLOURS.items():
+        these = [change for change in first if list(change["delays"].values()) == [delay]]
+        _scatter(axis, these, color=colour, s=26, label=f"first step, 1 → {delay}", zorder=3)
+    axis.axhline(tau, color=_GREEN, linewidth=1, linestyle="--")
+    axis.axvline(eps, color=_GREEN, linewidth=1, linestyle="--")
+    right, top = axis.get_xlim()[1], axis.get_ylim()[1]
+    right, top = max(right, 2 * eps), max(top, 1.3 * tau)
+    axis.set_xlim(right=right)
+    axis.set_ylim(top=top)
+    axis.fill_between([eps, right], tau, top, color=_GREEN, alpha=0.12, linewidth=0, zorder=0)
+    axis.annotate(
+        f"score ≥ {tau:g}, gain ≥ {eps:g} pp", (right, top), color=_GREEN, fontsize=8, ha="right",
+        va="top", xytext=(-4, -4), textcoords="offset points",
+    )  # fmt: skip
+    axis.set(xlabel="accuracy gain (percentage points)", ylabel="rescue score (R − H) / √(R + H)")
+    axis.set_title("d  Candidates and the gates")
+    axis.legend(loc="lower right")
+
+
+def _front(axis: Any, result: Row) -> None:
+    rows = result["evaluated"]
+    searched = rows[: result["schedules_searched"]]
+    within = [row for row in searched if row["latency_cycles"] < result["budget_cycles"]]
+    axis.scatter(
+        [row["latency_us"] for row in within], [100 * row["accuracy"] for row in within],
+        s=9, color="#c3cad1", label=f"{len(searched)} schedules evaluated", zorder=1,
+    )  # fmt: skip
+    front = sorted((rows[n] for n in result["front"]), key=lambda row: row["latency_cycles"])
+    axis.plot(
+        [row["latency_us"] for row in front], [100 * row["accuracy"] for row in front],
+        drawstyle="steps-post", color=_INK, linewidth=1.2, marker=".", label="front", zorder=2,
+    )  # fmt: skip
+    for name, (marker, colour) in _CHOSEN.items():
+        row = rows[result["chosen"][name]]
+        axis.errorbar(
+            row["latency_us"], 100 * row["accuracy"], yerr=_error([row]), fmt=marker, color=colour,
+            markersize=7, capsize=3, zorder=3,
+            label=f"{name}: {100 * row['accuracy']:.2f} %, {row['latency_us']:.2f} µs",
+        )  # fmt: skip
+    axis.axvline(result["budget_us"], color=_SOFT, linewidth=1, linestyle=":", label="budget")
+    axis.set(xlabel="core latency (µs)", ylabel="accuracy (%)")
+    axis.set_title("a  Evaluated schedules and the Pareto front")
+    axis.legend(loc="lower right")
+
+
+def _against_random(axis: Any, result: Row) -> None:
+    labels = []
+    for place, (name, (marker, colour)) in enumerate(_CHOSEN.items()):
+        chosen = result["evaluated"][result["chosen"][name]]
+        others = [
+            result["evaluated"][entry["schedule"]] for entry in result["random"][name]["schedules"]
+        ]
+        for index, row in enumerate(others):
+            shift = 0.18 + 0.3 * index / max(len(others) - 1, 1)
+            axis.plot(place + shift, 100 * row["accuracy"], "o", color="#9aa5b1", markersize=4)
+        if others:
+            mean = 100 * sum(row["accuracy"] for row in others) / len(others)
+            axis.hlines(mean, place + 0.12, place + 0.54, color=_SOFT, linewidth=1.5)
+        else:
+            axis.annotate(
+                "no other schedule\nhas these delays", (place, 100 * chosen["accuracy"]),
+                fontsize=7.5, color=_SOFT, va="center", xytext=(12, 0), textcoords="offset points",
+            )  # fmt: skip
+        axis.errorbar(
+            place, 100 * chosen["accuracy"], yerr=_error([chosen]), fmt=marker, color=colour,
+            markersize=7, capsize=3,
+        )  # fmt: skip
+        labels.append(f"{name}\n{chosen['latency_us']:.2f} µs")
+    axis.plot([], [], "o", color="#9aa5b1", markersize=4, label="random: same delays and latency")
+    axis.plot([], [], color=_SOFT, linewidth=1.5, label="their mean")
+    axis.set_xticks(range(3), labels)
+    axis.set_xlim(-0.3, 2.75)
+    axis.grid(axis="x", visible=False)
+    axis.set(ylabel="accuracy (%)")
+    axis.set_title("b  Chosen against random places")
+    axis.legend(loc="best")
+
+
+def _accuracy_line(axis: Any, x: Any, rows: list[Row], colour: str, label: str) -> None:
+    axis.errorbar(
+        list(x), [100 * row["accuracy"] for row in rows], yerr=_error(rows), fmt="o-",
+        color=colour, markersize=4, capsize=2, linewidth=1.4, label=label,
+    )  # fmt: skip
+
+
+def _error(rows: list[Row]) -> list[list[float]]:
+    """Distances from accuracy to the ends of its interval, in points."""
+    return [
+        [100 * (row["accuracy"] - row["interval"][0]) for row in rows],
+        [100 * (row["interval"][1] - row["accuracy"]) for row in rows],
+    ]
+
+
+def _scatter(axis: Any, changes: list[Row], **style: Any) -> None:
+    gains = [100 * change["gain"] for change in changes]
+    axis.scatter(gains, [change["score"] for change in changes], linewidth=0, **style)

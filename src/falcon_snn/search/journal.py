@@ -1,0 +1,79 @@
+"""Stop and go: every answer is on disk before the search goes on.
+
+JSON lines. The first names what is searched (a hash of model, data and settings); each further one
+holds a schedule and its answers as packed bits. A kill can cut the last line: it is dropped.
+"""
+
+import base64
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from falcon_snn.errors import FalconError
+from falcon_snn.search.predictor import Correct
+from falcon_snn.search.space import Schedule
+
+_FORMAT = "falcon search journal 1"
+
+
+def fingerprint(facts: dict[str, Any]) -> str:
+    """A hash of everything that the answers and the course of a search depend on."""
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+class Journal:
+    """An append-only file of answers; `answers` holds those of an earlier, unfinished search."""
+
+    def __init__(self, path: Path, facts: dict[str, Any], *, resume: bool) -> None:
+        self.path = path
+        self.answers: dict[Schedule, Correct] = {}
+        header = {"format": _FORMAT, "inputs": fingerprint(facts)}
+        if path.exists() and not resume:
+            raise FalconError(
+                f"{path}: a search has begun here; go on with --resume or choose another --out"
+            )
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            whole = self._read(header) if path.exists() else 0
+            self._file = path.open("ab")
+            self._file.truncate(whole)
+        except OSError as error:
+            raise FalconError(f"{path}: cannot be used ({error.strerror or error})") from None
+        if not whole:
+            self._write(header)
+
+    def append(self, schedule: Schedule, answers: Correct) -> None:
+        """Add one schedule's answers; they are on disk when this returns."""
+        bits = base64.b64encode(np.packbits(answers).tobytes()).decode()
+        self._write({"schedule": list(schedule), "clips": len(answers), "correct": bits})
+        self.answers[schedule] = answers
+
+    def _write(self, record: dict[str, Any]) -> None:
+        self._file.write(json.dumps(record).encode() + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def _read(self, header: dict[str, Any]) -> int:
+        """Load the whole lines; return how many bytes they take."""
+        content = self.path.read_bytes()
+        lines = content[: content.rfind(b"\n") + 1].splitlines(keepends=True)
+        if not lines:
+            return 0
+        try:
+            if json.loads(lines[0]) != header:
+                raise FalconError(
+                    f"{self.path}: belongs to a search of another model, other data or other "
+                    "settings; choose another --out"
+                )
+            for line in lines[1:]:
+                record = json.loads(line)
+                packed = np.frombuffer(base64.b64decode(record["correct"]), dtype=np.uint8)
+                answers = np.unpackbits(packed, count=record["clips"]).astype(np.bool_)
+                self.answers[tuple(record["schedule"])] = answers
+        except (ValueError, KeyError, TypeError):
+            raise FalconError(f"{self.path}: not a search journal, or damaged") from None
+        return sum(map(len, lines))

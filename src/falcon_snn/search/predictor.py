@@ -1,0 +1,46 @@
+"""What a search asks of a network: which clips are right under a schedule."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from falcon_snn.pipeline.schedule import Delays
+
+Correct = NDArray[np.bool_]  # one answer per clip, always in the same order of clips
+
+
+class Predictor(Protocol):
+    """A network with fixed parameters and a fixed list of labelled clips."""
+
+    def start_from(self, delays: Delays) -> None:
+        """The search now stands at this schedule: what it computes may be kept for reuse."""
+
+    def correct(self, delays: Delays) -> Correct:
+        """For each clip, whether the network under this schedule names it rightly."""
+
+
+@runtime_checkable
+class BatchPredictor(Predictor, Protocol):
+    """A predictor that is faster when it sees all candidates of a step at once."""
+
+    def correct_many(self, candidates: Sequence[Delays]) -> Iterator[tuple[int, Correct]]:
+        """(index of candidate, its answers), in any order."""
+
+
+# Evaluates candidates, given the schedule at which the search stands; answers in any order.
+Engine = Callable[[Delays, Sequence[Delays]], Iterator[tuple[int, Correct]]]
+
+
+def local_engine(predictor: Predictor) -> Engine:
+    """Evaluate in this process, one predictor for all candidates."""
+
+    def evaluate(current: Delays, candidates: Sequence[Delays]) -> Iterator[tuple[int, Correct]]:
+        predictor.start_from(current)
+        if isinstance(predictor, BatchPredictor):
+            yield from predictor.correct_many(candidates)
+        else:
+            yield from enumerate(map(predictor.correct, candidates))
+
+    return evaluate
