@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
+from tests.training_data import CONFIG, WORDS, make_examples
 
 from falcon_snn.errors import FalconError
 from falcon_snn.network.convert import convert
 from falcon_snn.network.model import Falcon
 from falcon_snn.training.checkpoint import Metadata, load_model, prefixed, save_checkpoint
 from falcon_snn.training.export import load_network, save_network
-from training_data import CONFIG, WORDS, make_examples
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests.training_data import CONFIG, make_examples, make_job
 
 from falcon_snn.data.augment import Augmentation
 from falcon_snn.data.examples import Waves
@@ -22,7 +23,6 @@ from falcon_snn.training.checkpoint import load_checkpoint, load_model
 from falcon_snn.training.evaluate import validate
 from falcon_snn.training.loop import EpochResult, Job, divergence, neuron_parameters, train
 from falcon_snn.training.recipe import load_recipe, one_cycle
-from training_data import CONFIG, make_examples, make_job
 
 fabric_module = pytest.importorskip("lightning.fabric")
 
@@ -126,14 +126,14 @@ _CHILD = """
 import sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from test_training import run
-from training_data import make_job
+from tests.test_training import run
+from tests.training_data import make_job
 run(make_job(Path({out!r}), epochs=40, ema=0.9))
 """
 
 
 def test_resume_after_kill_gives_the_same_weights(tmp_path: Path) -> None:
-    root = str(Path(__file__).parent)
+    root = str(Path(__file__).parents[1])
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     child = subprocess.Popen([sys.executable, "-c", _CHILD.format(root=root, out=str(killed))])
     try:
@@ -174,7 +174,7 @@ from pathlib import Path
 sys.path.insert(0, {root!r})
 import torch
 from lightning.fabric import Fabric
-from training_data import make_job
+from tests.training_data import make_job
 from falcon_snn.training.loop import train
 torch.set_num_threads(1)
 fabric = Fabric(accelerator="cpu", devices=2, strategy="ddp")
@@ -192,7 +192,7 @@ fabric.barrier()
 
 def test_two_processes_end_with_the_same_weights(tmp_path: Path) -> None:
     script = tmp_path / "two.py"
-    script.write_text(_RANK.format(root=str(Path(__file__).parent), out=str(tmp_path)))
+    script.write_text(_RANK.format(root=str(Path(__file__).parents[1]), out=str(tmp_path)))
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     ranks = [(tmp_path / f"rank{rank}").read_text() for rank in (0, 1)]

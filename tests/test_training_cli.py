@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.training_data import WORDS, write_spikes
 from typer.testing import CliRunner
 
 from falcon_snn.cli.main import app
@@ -15,7 +16,6 @@ from falcon_snn.config import falcon_config
 from falcon_snn.errors import FalconError
 from falcon_snn.network.model import Falcon
 from falcon_snn.training.checkpoint import Metadata, prefixed, save_checkpoint
-from training_data import WORDS, write_spikes
 
 
 def call(*arguments: object) -> Any:
