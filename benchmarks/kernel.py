@@ -8,7 +8,7 @@ the baselines from unpacked spikes in their own type, the fused layer from packe
 SpikingJelly's fused `if_linear` does not fit: it fires before the product, not after it, and takes
 float32 with one threshold for all neurons.
 
-    python benchmarks/kernel.py [--rows 200000] [--json]
+    python benchmarks/kernel.py [--rows 500000] [--json]
 """
 
 import argparse
@@ -213,7 +213,7 @@ def compare(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--rows", type=int, default=500_000)
     parser.add_argument("--delay", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.data_files import write_folder
 from typer.testing import CliRunner
 
-from data_files import write_folder
 from falcon_snn.cli.main import app
 
 

@@ -14,12 +14,15 @@ import torch
 from safetensors.torch import load_file
 from tests.training_data import CONFIG, make_examples, make_job
 
+from falcon_snn.data.augment import Augmentation
+from falcon_snn.data.examples import Waves
 from falcon_snn.errors import FalconError
 from falcon_snn.network.model import Falcon
+from falcon_snn.training.batches import Clips, shift_frames
 from falcon_snn.training.checkpoint import load_checkpoint, load_model
 from falcon_snn.training.evaluate import validate
 from falcon_snn.training.loop import EpochResult, Job, divergence, neuron_parameters, train
-from falcon_snn.training.recipe import one_cycle
+from falcon_snn.training.recipe import load_recipe, one_cycle
 
 fabric_module = pytest.importorskip("lightning.fabric")
 
@@ -195,6 +198,46 @@ def test_two_processes_end_with_the_same_weights(tmp_path: Path) -> None:
     ranks = [(tmp_path / f"rank{rank}").read_text() for rank in (0, 1)]
     assert ranks[0] == ranks[1]
     assert len(curves(tmp_path / "run")) == 2
+
+
+def test_recordings_are_augmented_on_the_device(tmp_path: Path) -> None:
+    waves = Waves(
+        (torch.randn(9, 20_000) * 3_000).to(torch.int16), torch.full((9,), 20_000),
+        torch.arange(9) % 3, ["x"] * 9, ["y"] * 9, ("a", "b", "c"),
+    )  # fmt: skip
+    augment = Augmentation(speed=0.1, shift_ms=50.0, noise_probability=0.5, noise_level=0.2)
+    recipe = replace(load_recipe("qnn"), batch=4, shift_frames=0, augment=augment)
+    assert recipe.needs_waves
+    clips = Clips(waves, recipe, torch.device("cpu"), torch.randn(40_000))
+    first, again, later = ([batch.x for batch in clips.epoch(1, epoch)] for epoch in (0, 0, 1))
+    assert [tuple(x.shape) for x in first] == [(4, 98, 64)] * 2
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not torch.equal(first[0], later[0])
+
+
+def test_shifted_clips_keep_their_padding() -> None:
+    x = torch.arange(1, 13).view(2, 6, 1).repeat(1, 1, 2)
+    lengths = torch.tensor([4, 6])
+    draw = torch.Generator().manual_seed(0)
+    for _ in range(20):
+        shifted, kept = shift_frames(x, lengths, 2, draw)
+        assert kept is not None
+        for clip in range(2):
+            by = int(kept[clip] - lengths[clip])
+            source = x[clip, max(0, -by) : 6 - max(0, by)]
+            place = slice(max(0, by), max(0, by) + len(source))
+            if clip == 0:  # clip 1 is full: its length is cut at the end
+                assert torch.equal(shifted[clip, place], source)
+                assert int((shifted[clip] == 0).sum()) == 2 * abs(by)
+
+
+def test_a_run_away_loss_is_an_error(tmp_path: Path) -> None:
+    job = make_job(tmp_path)
+    with torch.no_grad():
+        job.model.classifier.weight.fill_(float("inf"))
+    with pytest.raises(FalconError, match="no longer finite in epoch 1"):
+        run(job)
+    assert not (tmp_path / "last.safetensors").exists()
 
 
 def test_a_batch_must_be_shared_evenly(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """`falcon-snn adapt`: the paper's three phases under a schedule of firing delays."""
 
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -30,7 +31,7 @@ def adapt(
 ) -> None:
     """Adapt a network to a schedule: spike-based QAT, neuron tuning, both together."""
     from falcon_snn.cli.networks import delays_of
-    from falcon_snn.cli.training_run import Start, adapt_phases, open_training
+    from falcon_snn.cli.training_run import Start, adapt_phases, open_training, run_validation
     from falcon_snn.errors import FalconError
     from falcon_snn.training.checkpoint import demand_same, load_model
     from falcon_snn.training.recipe import PHASES, load_recipe
@@ -47,9 +48,13 @@ def adapt(
             raise FalconError(f'the recipe of phase {name} must have forward = "spikes"')
     model, metadata = load_model(checkpoint, qk_prefix)
     delays = delays_of(schedule, metadata)
-    facts = {"data": data, "schedule": schedule, "start": str(checkpoint)}
+    facts: dict[str, Any] = {"data": data, "schedule": schedule, "start": str(checkpoint)}
     with open_training(data, list(plans.values()), devices=devices, seed=seed) as session:
         demand_same(checkpoint, "word list", metadata.words, session.validation.words)
+        before = run_validation(session, model, delays, plans[names[0]])
+        facts["accuracy_before"] = before
+        if session.leads:
+            notice(f"validation accuracy before adaptation {before:.2f} %")
         start = Start(model, delays, teacher, facts)
         best = adapt_phases(
             session, plans, checkpoint, start, out, resume=resume, compiled=compiled

@@ -186,6 +186,16 @@ def adapt_phases(
     return best_accuracy
 
 
+def run_validation(
+    session: Session, model: "Falcon", delays: dict[str, int], recipe: "Recipe"
+) -> float:
+    """Validation accuracy in percent of a network as it is, under a schedule."""
+    from falcon_snn.training.evaluate import validate
+
+    session.fabric.to_device(model)
+    return validate(model, session.validation, delays, recipe.encoding)
+
+
 def _quiet() -> None:
     """Leave out what the libraries say about themselves."""
     logging.getLogger("lightning.fabric").setLevel(logging.WARNING)

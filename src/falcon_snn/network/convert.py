@@ -53,7 +53,7 @@ class _Conversion:
         self, name: str, layer: Linear | Conv, step: Tensor, fire: Counter,
         largest_input: float | None = None,
     ) -> None:  # fmt: skip
-        codes, gain, bias = _folded(layer)
+        codes, gain, bias = folded_weight(layer)
         reach = codes.abs().flatten(1).sum(dim=1) * (largest_input or self.slots)
         alpha = fire.step()
         neurons, _ = neurons_on_grid(
@@ -86,7 +86,7 @@ class _Conversion:
         return block.residual2_fire.step()
 
     def codes(self, name: str, layer: Linear, step: Tensor, code: SignedCode) -> None:
-        weight, gain, bias = _folded(layer)
+        weight, gain, bias = folded_weight(layer)
         alpha = code.step()
         gain, bias = (gain * step / alpha).double(), (bias / alpha).double() + 0.5
         reach = weight.abs().sum(dim=1) * self.slots
@@ -121,7 +121,7 @@ class _Conversion:
     def residual(
         self, name: str, norm: Normalise, step: Tensor, branch: Counter, fire: Counter
     ) -> None:
-        gain, bias = _norm_affine(norm)
+        gain, bias = norm_affine(norm)
         alpha = fire.step()
         neurons, factors = neurons_on_grid(
             (gain * step / alpha, gain * branch.step() / alpha), (self.slots, self.slots),
@@ -131,7 +131,7 @@ class _Conversion:
         self.tensors[f"{name}.factor_b"] = factors[1]
 
     def classifier(self, model: Falcon, step: Tensor) -> None:
-        gain, bias = _norm_affine(model.norm)
+        gain, bias = norm_affine(model.norm)
         weight = model.classifier.weight.double()
         scores, base = weight * (gain * step), weight @ bias.double() + model.classifier.bias
         largest = torch.maximum(scores.abs().max(), base.abs().max())
@@ -145,7 +145,7 @@ class _Conversion:
             self.tensors[f"{name}.{field}"] = getattr(neurons, field)
 
 
-def _norm_affine(norm: Normalise) -> tuple[Tensor, Tensor]:
+def norm_affine(norm: Normalise) -> tuple[Tensor, Tensor]:
     """Batch norm as y = gain x + bias."""
     assert norm.running_mean is not None
     assert norm.running_var is not None
@@ -153,9 +153,9 @@ def _norm_affine(norm: Normalise) -> tuple[Tensor, Tensor]:
     return gain, norm.bias.double() - gain * norm.running_mean.double()
 
 
-def _folded(layer: Linear | Conv) -> tuple[Tensor, Tensor, Tensor]:
+def folded_weight(layer: Linear | Conv) -> tuple[Tensor, Tensor, Tensor]:
     """Integer codes with the gain's sign, the positive gain per output, the bias."""
-    gain, bias = _norm_affine(layer.norm)
+    gain, bias = norm_affine(layer.norm)
     scale = weight_scale(layer.weight, layer.bits)
     shape = (-1, *[1] * (layer.weight.dim() - 1))
     codes = (layer.weight / scale.view(shape)).round() * gain.sign().to(scale).view(shape)

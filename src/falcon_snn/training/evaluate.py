@@ -79,6 +79,11 @@ def batches(examples: Examples, device: torch.device) -> Iterator[tuple[Tensor, 
         yield examples.x[part].to(device), lengths
 
 
+def on_device(examples: Examples, device: torch.device) -> Examples:
+    """The same clips, kept on the device."""
+    return replace(examples, x=examples.x.to(device), lengths=examples.lengths.to(device))
+
+
 def same_length(examples: Examples) -> bool:
     """Whether no clip has padding: the network then needs no masks."""
     return bool((examples.lengths == examples.x.shape[1]).all())

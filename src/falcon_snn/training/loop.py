@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ from falcon_snn.training.checkpoint import (
     save_checkpoint,
     under,
 )
-from falcon_snn.training.evaluate import validate
+from falcon_snn.training.evaluate import on_device, validate
 from falcon_snn.training.recipe import Recipe, one_cycle
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def train(job: Job, fabric: "Fabric", watch: Watch = lambda clips, ended: None) 
     if state.epoch == job.recipe.epochs:
         return state.results[-1]
     network = _network(job, fabric)
+    validation = on_device(job.validation, fabric.device)
     while state.epoch < job.recipe.epochs:
         begin = time.perf_counter()
         sums = torch.zeros(2, device=fabric.device)  # loss, hits
@@ -94,9 +96,11 @@ def train(job: Job, fabric: "Fabric", watch: Watch = lambda clips, ended: None) 
         state.agree()
         loss_sum, hit_sum = fabric.all_reduce(sums, reduce_op="sum").tolist()
         seconds = time.perf_counter() - begin  # the line above has waited for the device
-        accuracy = validate(
-            state.shadow or job.model, job.validation, job.delays, job.recipe.encoding
-        )
+        if not isfinite(loss_sum):
+            raise FalconError(
+                f"the loss is no longer finite in epoch {state.epoch + 1}; lower the recipe's rates"
+            )
+        accuracy = validate(state.shadow or job.model, validation, job.delays, job.recipe.encoding)
         result = state.end_epoch(
             loss=loss_sum / done,
             training_accuracy=100.0 * hit_sum / done,
