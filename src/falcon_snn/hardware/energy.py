@@ -46,7 +46,7 @@ class AnalogWork(NamedTuple):
 class ArrayWork(NamedTuple):
     """What one matrix product asks of the systolic arrays."""
 
-    operations: Operations
+    macs: int
     array_cycles: int  # arrays times cycles
 
 
@@ -79,7 +79,7 @@ def array_pj(work: ArrayWork, profile: Profile) -> Parts:
     """A product on S x S output-stationary arrays, in the cycles for which they run."""
     cells = profile.array_size**2
     return {
-        "Arithmetic": arithmetic_pj(work.operations, profile),
+        "Arithmetic": work.macs * profile.array_mac_pj,
         "Registers": work.array_cycles * cells * profile.register_pj,
         "Control": work.array_cycles * profile.array_control_pj,
         "Leakage": work.array_cycles * profile.cycle_ns / 1000 * profile.array_leakage_uw,

@@ -1,5 +1,6 @@
 """Hardware profiles: what the chip is, one TOML file, each value with its unit and its source."""
 
+import json
 import tomllib
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
@@ -74,6 +75,7 @@ class Profile:
     accumulate_pj: float = _number("energy", 0, 1e6, "adding an 8-bit weight to a sum")
     mac_8x8_pj: float = _number("energy", 0, 1e6, "multiply-accumulate, 8 x 8 bits")
     mac_8x4_pj: float = _number("energy", 0, 1e6, "multiply-accumulate, 8 bits x a count")
+    array_mac_pj: float = _number("energy", 0, 1e6, "one multiply-accumulate of an array's cell")
     register_pj: float = _number("energy", 0, 1e6, "registers of one array cell, per cycle")
     array_control_pj: float = _number("energy", 0, 1e6, "control of one array, per cycle")
     array_leakage_uw: float = _number("energy", 0, 1e6, "leakage of one array while it runs")
@@ -236,6 +238,21 @@ def load_profile(path: Path | str | None = None) -> Profile:
     except (OSError, UnicodeDecodeError) as error:
         raise FalconError(f"{wanted}: cannot be read ({error})") from None
     return parse_profile(text, wanted)
+
+
+def profile_toml(profile: Profile) -> str:
+    """The profile as text that `parse_profile` reads back, sources included."""
+    lines = [f"name = {json.dumps(profile.name, ensure_ascii=False)}"]
+    for section in SECTIONS:
+        lines += ["", f"[{section}]"]
+        for key in KEYS.values():
+            value = getattr(profile, key.name)
+            if key.section == section and value is not None:
+                source = profile.sources[key.name]
+                entry = {"value": value, "tag": source.tag, "source": source.text}
+                pairs = (f"{k} = {json.dumps(v, ensure_ascii=False)}" for k, v in entry.items())
+                lines.append(f"{key.name} = {{ {', '.join(pairs)} }}")
+    return "\n".join(lines) + "\n"
 
 
 def parse_profile(text: str, file: str) -> Profile:

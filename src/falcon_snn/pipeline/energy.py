@@ -116,7 +116,7 @@ def falcon_energy(
         {name: analog_pj(one, profile) for name, one in work.items()},
         {
             stage.name: array_pj(
-                ArrayWork(_product(stage), stage.copies * product_cycles(stage, profile)), profile
+                ArrayWork(_macs(stage), stage.copies * product_cycles(stage, profile)), profile
             )
             for stage in products
         },
@@ -189,8 +189,12 @@ def _additions(name: str, activity: Activity, qnn: bool) -> float:
 
 def _product(stage: Stage) -> Operations:
     """Q K^T multiplies codes of 8 bits, A V a map of 8 bits with counts."""
-    macs = stage.rows * stage.inner * stage.columns * stage.copies
+    macs = _macs(stage)
     return Operations(macs_8x4=macs) if stage.name.endswith(".av") else Operations(macs_8x8=macs)
+
+
+def _macs(stage: Stage) -> int:
+    return stage.rows * stage.inner * stage.columns * stage.copies
 
 
 def _sum_parts(stages: Mapping[str, Parts]) -> Parts:
