@@ -47,13 +47,20 @@ def energy(
     from falcon_snn.files import write_text
     from falcon_snn.hardware.profile import load_profile, profile_toml
     from falcon_snn.network.activity import schedule_energy
-    from falcon_snn.report.energy import Configuration, energy_report, fitted_profile
+    from falcon_snn.report.energy import Configuration, check_can_fit, energy_report, fitted_profile
+    from falcon_snn.report.energy_figure import check_figure_name, draw_breakdown
     from falcon_snn.training.evaluate import accuracy, batches
     from falcon_snn.training.export import load_network
 
     profile = load_profile(hardware)
     network, metadata = load_network(checkpoint)
     network = network.to("cuda" if torch.cuda.is_available() else "cpu")
+    model, dataset = names_of(metadata.config)
+    setting = f"{dataset}-{model}"
+    if fit is not None:
+        check_can_fit(setting)
+    if figure is not None:
+        check_figure_name(figure)
     asked = schedule or (["fastest"] if metadata.delays is None else ["own"])
     runs = _runs(asked, search, metadata)
     examples = load_split(data, split, limit, metadata.words)
@@ -65,8 +72,7 @@ def energy(
             clips = _told(batches(examples, _BATCH, network.device), advance)
             measured, found = schedule_energy(network, clips, delays, profile, backend)
             configurations[name] = Configuration(name, delays, measured, accuracy(found, examples))
-    model, dataset = names_of(metadata.config)
-    setting, main = f"{dataset}-{model}", configurations[asked[0]]
+    main = configurations[asked[0]]
     rows = list(configurations.values())
     report = {
         "checkpoint": str(checkpoint), "data": data, "split": split, "clips": len(examples),
@@ -76,8 +82,6 @@ def energy(
         write_text(fit, profile_toml(fitted_profile(setting, main)))
         notice(f"{fit}: profile fitted to the paper's figures for {setting}")
     if figure is not None:
-        from falcon_snn.report.energy_figure import draw_breakdown
-
         title = f"{setting}, {len(examples):,} clips, hardware '{profile.name}', per inference"
         draw_breakdown(figure, title, rows)
         notice(f"{figure}: analog and digital breakdown")
@@ -194,6 +198,13 @@ def _print_published(published: dict[str, Any]) -> None:
     for name in ("analog", "arithmetic"):
         inputs = published[f"{name}_inputs_mj"]
         out.print(f"{name}, mJ: " + ", ".join(f"{key} {mj:+.5f}" for key, mj in inputs.items()))
+    for row in published["split"]:
+        sides = [
+            f"{words} {row[key]['ours_mj']:.5f} (paper {row[key]['paper_mj']:.5f})"
+            for key, words in (("per_block", "a block"), ("outside_blocks", "all else"))
+        ]
+        out.print(f"{row['figure']}, mJ, with the paper's from Large minus Medium: "
+                  + ", ".join(sides))  # fmt: skip
     table = Table("what alone would give the paper's figure", "figure", "ours", "needed")
     for row in published["would_close_alone"]:
         needed = "no value can" if row["needed"] is None else f"{row['needed']:.4g}"

@@ -275,7 +275,10 @@ def parse_profile(text: str, file: str) -> Profile:
     for key in KEYS.values():
         if key.name not in values and not key.optional:
             raise FalconError(f"{file}: [{key.section}] {key.name} is missing; {key.allowed}")
-    return Profile(name=name, sources=sources, **values)
+    try:
+        return Profile(name=name, sources=sources, **values)
+    except FalconError as error:
+        raise FalconError(f"{file}: {error}") from None
 
 
 def _values_of(file: str, like: object) -> tuple[dict[str, Any], dict[str, Source]]:

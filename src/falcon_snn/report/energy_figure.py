@@ -13,12 +13,16 @@ _COLOURS = ("#e1812c", "#3b76af", "#6ba5d7", "#845b97", "#3a923a", "#b03030", "#
 _LEAST_LABELLED = 0.05  # shares below this have no room for a number
 
 
+def check_figure_name(path: Path) -> None:
+    if path.suffix not in (".png", ".svg", ".pdf"):
+        raise FalconError(f"{path}: a figure is written as .png, .svg or .pdf")
+
+
 def draw_breakdown(path: Path, title: str, configurations: Sequence[Configuration]) -> None:
     """One bar per configuration, on the left the analog parts, on the right the digital ones."""
     from matplotlib.figure import Figure
 
-    if path.suffix not in (".png", ".svg", ".pdf"):
-        raise FalconError(f"{path}: a figure is written as .png, .svg or .pdf")
+    check_figure_name(path)
     figure = Figure(figsize=(13, 2.2 + 0.5 * len(configurations)), dpi=120)
     left, right = figure.subplots(1, 2, sharey=True)
     names = [one.name for one in configurations]
