@@ -279,3 +279,14 @@ def test_a_qnn_makes_fewer_accesses_but_multiplies() -> None:
     assert snn.arithmetic_mj == pytest.approx((4.6 * macs + 0.9 * accumulates) * 1e-9)
     assert qnn.arithmetic_mj > 4 * snn.arithmetic_mj
     assert energy(None, "45nm").core_mj == energy(None, "paper").core_mj
+
+
+@given(st.data())
+def test_on_the_papers_chip_a_schedule_moves_no_static_energy(data: st.DataObject) -> None:
+    """All passes take the same time there, so a layer never pauses between two of them."""
+    config = falcon_config("medium", "gsc")
+    delays = {name: data.draw(st.integers(1, 7)) for name in config.boundaries}
+    activity = even_activity(config, 98, 0.1)
+    one = falcon_energy(config, delays, activity, load_profile())
+    other = falcon_energy(config, fastest(config), activity, load_profile())
+    assert one.analog_parts == pytest.approx(other.analog_parts)
