@@ -25,6 +25,7 @@ from falcon_snn.cli import (
     related_work,
     report,
     resources,
+    results,
     run,
     search,
     sweep,
@@ -58,6 +59,7 @@ app.command("doctor")(doctor.doctor)
 app.command("run")(run.run)
 app.command("report")(report.report)
 app.command("models")(models.models)
+app.add_typer(results.app, name="results")
 app.command("theory")(theory.theory)
 app.add_typer(hardware.app, name="hardware")
 app.command("latency")(latency.latency)

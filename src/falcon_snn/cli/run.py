@@ -40,15 +40,17 @@ def run(
     hardware: str | None = options.Hardware,
     attention: str | None = options.Attention,
     only: str | None = typer.Option(
-        None, help="Do this step alone: features, qnn, convert, search, adapt, test or report."
+        None, help="Do this step alone: features, qnn, convert, search, adapt, measure or report."
     ),
 ) -> None:
-    """Train, convert, search, adapt, test and report; what is done already is not done again."""
+    """Train, convert, search, adapt, measure and report; what is done already is not done again."""
     from falcon_snn.cli.run_steps import Settings, main_steps
     from falcon_snn.cli.steps import Run
     from falcon_snn.data.examples import data_key
-    from falcon_snn.files import sha256_of, write_json
+    from falcon_snn.files import sha256_of, write_json, write_text
+    from falcon_snn.hardware.profile import profile_toml
     from falcon_snn.report.provenance import commit, machine, versions
+    from falcon_snn.report.run_report import HARDWARE, PAGE
     from falcon_snn.training.recipe import load_recipe
 
     start = None
@@ -78,6 +80,7 @@ def run(
     if only is not None and only not in [step.name for step in steps]:
         raise FalconError(f"no step '{only}'; choose one of {', '.join(s.name for s in steps)}")
     job = Run(folder, asdict(settings))
+    write_text(folder / HARDWARE, profile_toml(settings.profile))
     write_json(folder / "run.json", {
         "command": ["falcon-snn", *sys.argv[1:]], "start": None if start is None else str(start),
         "settings": job.settings, "versions": versions(), "machine": machine(),
@@ -98,7 +101,7 @@ def run(
         seconds = job.execute(step)
         notice(f"    {seconds:.1f} s")
     if only in (None, "report"):
-        out.print(f"report: {folder / 'report' / 'report.html'}", soft_wrap=True)
+        out.print(f"report: {folder / 'report' / PAGE}", soft_wrap=True)
 
 
 def _needed(steps: "list[Step]", name: str) -> set[str]:

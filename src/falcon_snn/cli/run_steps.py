@@ -54,9 +54,10 @@ def main_steps(settings: Settings, start: Path | None) -> list[Step]:
              after=("features", "convert")),
         step("adapt", "training under each of the three schedules", _adapt,
              uses=("adapt_recipes", "seed"), after=("features", "qnn", "search")),
-        step("test", "accuracy on the test clips", _test, after=("features", "qnn", "adapt")),
+        step("measure", "accuracy and energy on the test clips", _measure, uses=("profile",),
+             after=("features", "convert", "adapt")),
         step("report", "tables and figures in one page", _report,
-             uses=("profile",), after=("convert", "search", "adapt", "test")),
+             uses=("profile",), after=("convert", "search", "adapt", "measure")),
     ]  # fmt: skip
 
 
@@ -81,8 +82,7 @@ def _qnn(start: Path | None, settings: Settings, run: Run, folder: Path) -> None
 
     if start is not None:
         _, metadata = load_model(start)
-        words = tuple(read_json(run.path("features", "facts.json"))["words"])
-        demand_same(start, "word list", metadata.words, words)
+        demand_same(start, "word list", metadata.words, _words(run))
         with replacing(folder / BEST) as temporary:
             shutil.copyfile(start, temporary)
         return
@@ -180,41 +180,52 @@ def _adapt(settings: Settings, run: Run, folder: Path) -> None:
     write_json(folder / "adapted.json", adapted)
 
 
-def _test(settings: Settings, run: Run, folder: Path) -> None:
+def _measure(settings: Settings, run: Run, folder: Path) -> None:
     """The test clips are looked at here and nowhere else, once per network."""
     import torch
 
+    from falcon_snn.cli.energy import told
     from falcon_snn.cli.networks import load_split, progress
+    from falcon_snn.network.activity import schedule_energy
     from falcon_snn.pipeline.schedule import uniform
+    from falcon_snn.report.energy import Configuration, energy_report
+    from falcon_snn.report.energy_figure import draw_breakdown
     from falcon_snn.search.statistics import wilson
-    from falcon_snn.training.checkpoint import load_model
-    from falcon_snn.training.evaluate import qnn_predictions, snn_predictions
+    from falcon_snn.training.evaluate import accuracy, batches
     from falcon_snn.training.export import load_network
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model, metadata = load_model(run.path("qnn", BEST))
-    config = metadata.config
-    examples = load_split(settings.data, "test", None, metadata.words)
+    converted = run.path("convert", "network.safetensors")
+    config, words = load_network(converted)[0].config, _words(run)
+    examples = load_split(settings.data, "test", None, words)
     full = uniform(config.slots, config.boundaries, config.slots)
-    adapted = read_json(run.path("adapt", "adapted.json"))
-    networks = {"full": (run.path("convert", "network.safetensors"), full)}
-    for row in adapted.values():
-        networks[row["folder"]] = (run.path("adapt", row["folder"], BEST), row["delays"])
-    found = {}
-    with progress("qnn", len(examples)) as advance:
-        found["qnn"] = qnn_predictions(model.to(device), examples, advance=advance)
-    for name, (file, delays) in networks.items():
-        network = load_network(file)[0].to(device)
-        with progress(name, len(examples)) as advance:
-            found[name] = snn_predictions(network, examples, delays, advance=advance)
-    right = {name: int((labels == examples.labels).sum()) for name, labels in found.items()}
-    right |= {name: right[row["folder"]] for name, row in adapted.items()}
-    clips = len(examples)
-    rows = {
-        name: {"right": hits, "percent": 100 * hits / clips, "interval": wilson(hits, clips)}
-        for name, hits in right.items()
-    }
-    write_json(folder / "accuracy.json", {"clips": clips, "networks": rows})
+    jobs: dict[str, tuple[Path, dict[str, int] | None]] = {
+        "QNN": (converted, None), "full": (converted, full),
+    }  # fmt: skip
+    for name, row in read_json(run.path("adapt", "adapted.json")).items():
+        jobs[name] = (run.path("adapt", row["folder"], BEST), row["delays"])
+    measured: dict[tuple[Path, str], tuple[Any, Any]] = {}
+    rows, tested = [], {}
+    for name, (file, delays) in jobs.items():
+        key = (file, str(delays))
+        if key not in measured:
+            network = load_network(file)[0].to(device)
+            with progress(name, len(examples)) as advance:
+                clips = told(batches(examples, device), advance)
+                measured[key] = schedule_energy(network, clips, delays, settings.profile)
+        energy, found = measured[key]
+        rows.append(Configuration(name, delays, energy, accuracy(found, examples)))
+        right = int((found == examples.labels).sum())
+        tested[name] = {"right": right, "percent": rows[-1].accuracy,
+                        "interval": wilson(right, len(examples))}  # fmt: skip
+    write_json(folder / "accuracy.json", {"clips": len(examples), "networks": tested})
+    balanced = next(row for row in rows if row.name == "balanced")
+    write_json(folder / "energy.json", energy_report(config, "", rows, balanced))
+    draw_breakdown(folder / "energy.svg", f"per inference, {len(examples):,} test clips", rows)
+
+
+def _words(run: Run) -> tuple[str, ...]:
+    return tuple(read_json(run.path("features", "facts.json"))["words"])
 
 
 def _report(settings: Settings, run: Run, folder: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from falcon_snn.config import FalconConfig, names_of
 from falcon_snn.errors import FalconError
 from falcon_snn.files import read_json, sha256_of
-from falcon_snn.hardware.profile import Profile
+from falcon_snn.hardware.profile import Profile, parse_profile
 from falcon_snn.pipeline.falcon_graph import falcon_graph
 from falcon_snn.pipeline.schedule import uniform
 from falcon_snn.pipeline.timing import Timing, time_qnn, time_snn
@@ -21,22 +21,26 @@ from falcon_snn.report.training_curves import draw_adaptation, draw_qnn_training
 from falcon_snn.search.result import read_result
 
 SCHEDULES = ("fastest", "balanced", "accurate")
-PAGE = "report.html"
+TITLES = {"fastest": "Fastest", "balanced": "Balanced", "accurate": "Accurate",
+          "full": "Full lookahead", "QNN": "Matched QNN"}  # fmt: skip
+DRAWN = ("fastest", "balanced", "full", "QNN")  # timelines, from top to bottom
+PAGE, HARDWARE = "report.html", "hardware.toml"
 
 
 def write_run_report(run: Path, out: Path) -> Path:
     """Write `report.html` and its figures into `out`; return the path of the page."""
     facts = read_json(run / "run.json")
-    needed = ("features", "qnn", "convert", "search", "adapt", "test")
+    needed = ("features", "qnn", "convert", "search", "adapt", "measure")
     records = {step: _record(run, step) for step in needed}
     search = read_result(run / "search" / "result.json")
     adapted = read_json(run / "adapt" / "adapted.json")
-    test = read_json(run / "test" / "accuracy.json")
+    test = read_json(run / "measure" / "accuracy.json")
+    energy = read_json(run / "measure" / "energy.json")["configurations"]
     conversion = read_json(run / "convert" / "conversion.json")["check"]
     data = read_json(run / "features" / "facts.json")
     network = run / "qnn" / "best.safetensors"
     config, parameters, trained = _network(network)
-    profile = Profile(**facts["settings"]["profile"])
+    profile = parse_profile((run / HARDWARE).read_text(encoding="utf-8"), str(run / HARDWARE))
     timings = _timings(config, adapted, profile)
     phases = list(facts["settings"]["adapt_recipes"])
     qnn_percent = conversion["float_accuracy"]
@@ -47,12 +51,12 @@ def write_run_report(run: Path, out: Path) -> Path:
     write_page(
         page, "run.html.j2", model=model.capitalize(), data=facts["settings"]["data"],
         words=data["words"], clips=data["clips"], schedules=schedules, test=test,
-        qnn_us=timings["qnn"].core_us, full_us=timings["full"].core_us, search=search,
-        validation={"qnn": qnn_percent, "full": conversion["accuracy"]}, conversion=conversion,
+        qnn_us=timings["QNN"].core_us, full_us=timings["full"].core_us, search=search,
+        validation={"QNN": qnn_percent, "full": conversion["accuracy"]}, conversion=conversion,
         hardware=profile.name, attention=profile.attention, figures=figures, phases=phases,
         related=_related(), parameters=parameters, run=facts,
         command=shlex.join(facts["command"]), network_sha256=sha256_of(network), records=records,
-        recipes=_recipes(facts["settings"]),
+        titles=TITLES, energy=energy, recipes=_recipes(facts["settings"]),
     )  # fmt: skip
     return page
 
@@ -78,7 +82,7 @@ def _timings(config: FalconConfig, adapted: dict[str, Any], profile: Profile) ->
     graph = falcon_graph(config)
     timings = {name: time_snn(graph, adapted[name]["delays"], profile) for name in SCHEDULES}
     full = uniform(config.slots, config.boundaries, config.slots)
-    return timings | {"full": time_snn(graph, full, profile), "qnn": time_qnn(graph, profile)}
+    return timings | {"full": time_snn(graph, full, profile), "QNN": time_qnn(graph, profile)}
 
 
 def _schedule(
@@ -92,7 +96,7 @@ def _schedule(
     tested = test["networks"][name]
     return {
         "name": name,
-        "title": name.capitalize(),
+        "title": TITLES[name],
         "folder": adapted[name]["folder"],
         "delays": adapted[name]["delays"],
         "waits": chosen["delays"],
@@ -115,10 +119,8 @@ def _figures(
     trained: bool,
 ) -> dict[str, Path | None]:
     effects, chosen = write_search_figures(search, out, ".svg")
-    titles = {"fastest": "Fastest", "balanced": "Balanced", "full": "Full lookahead",
-              "qnn": "Matched QNN"}  # fmt: skip
     timeline = out / "timeline.svg"
-    write_timeline(timeline, "", {title: timings[name] for name, title in titles.items()})
+    write_timeline(timeline, "", {TITLES[name]: timings[name] for name in DRAWN})
     adaptation = out / "adaptation.svg"
     own = {row["folder"]: row for row in reversed(schedules)}  # one curve per trained network
     draw_adaptation(
@@ -131,7 +133,7 @@ def _figures(
     if qnn is not None:
         draw_qnn_training(qnn, read_phases(run, ["qnn"])[0])
     return {"effects": effects, "chosen": chosen, "timeline": timeline, "adaptation": adaptation,
-            "qnn": qnn}  # fmt: skip
+            "qnn": qnn, "energy": run / "measure" / "energy.svg"}  # fmt: skip
 
 
 def _related() -> list[dict[str, Any]]:
