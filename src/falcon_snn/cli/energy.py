@@ -84,7 +84,7 @@ def energy(
         notice(f"{fit}: profile fitted to the paper's figures for {setting}")
     if figure is not None:
         title = f"{setting}, {len(examples):,} clips, hardware '{profile.name}', per inference"
-        draw_breakdown(figure, title, rows)
+        draw_breakdown(figure, title, report["configurations"])
         notice(f"{figure}: analog and digital breakdown")
     if as_json:
         print_json(report)

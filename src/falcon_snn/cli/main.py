@@ -24,6 +24,7 @@ from falcon_snn.cli import (
     models,
     related_work,
     report,
+    reproduce,
     resources,
     results,
     run,
@@ -59,6 +60,7 @@ app.command("doctor")(doctor.doctor)
 app.command("run")(run.run)
 app.command("report")(report.report)
 app.command("models")(models.models)
+app.command("reproduce")(reproduce.reproduce)
 app.add_typer(results.app, name="results")
 app.command("theory")(theory.theory)
 app.add_typer(hardware.app, name="hardware")

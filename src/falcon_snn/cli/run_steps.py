@@ -189,7 +189,6 @@ def _measure(settings: Settings, run: Run, folder: Path) -> None:
     from falcon_snn.network.activity import schedule_energy
     from falcon_snn.pipeline.schedule import uniform
     from falcon_snn.report.energy import Configuration, energy_report
-    from falcon_snn.report.energy_figure import draw_breakdown
     from falcon_snn.search.statistics import wilson
     from falcon_snn.training.evaluate import accuracy, batches
     from falcon_snn.training.export import load_network
@@ -221,7 +220,6 @@ def _measure(settings: Settings, run: Run, folder: Path) -> None:
     write_json(folder / "accuracy.json", {"clips": len(examples), "networks": tested})
     balanced = next(row for row in rows if row.name == "balanced")
     write_json(folder / "energy.json", energy_report(config, "", rows, balanced))
-    draw_breakdown(folder / "energy.svg", f"per inference, {len(examples):,} test clips", rows)
 
 
 def _words(run: Run) -> tuple[str, ...]:

@@ -12,7 +12,8 @@ what came out. Latency is not in it: it follows from the configuration and the s
     balanced-10, random-1-10 ... random-5-10    the same after ten epochs of QAT
 
 or any other name for experiments that the paper does not have. A search is kept as the
-`result.json` that it wrote, under the name `search-SETTING.json`.
+`result.json` that it wrote, under the name `search-SETTING.json`; energy as what
+`falcon-snn energy --json` printed for the Balanced schedule, under `energy-SETTING.json`.
 """
 
 from collections.abc import Sequence
@@ -32,6 +33,7 @@ from falcon_snn.report.published import MAIN_RESULTS, QK_PREFIX
 
 FORMAT = "falcon result 1"
 PAPER_DATA = "v2, 35 words"  # GSC; its SSC has 35 words, too
+_OTHER_KINDS = ("search-", "energy-")
 MAIN = ("qnn", "full", "fastest", "balanced", "accurate")
 
 
@@ -94,7 +96,7 @@ def load_results(folder: Path | None = None) -> list[Result]:
     """All experiments, in the order of their file names."""
     folder = folder or results_folder()
     paths = sorted(folder.glob("*.json"))
-    return [read_result(path) for path in paths if not path.name.startswith("search-")]
+    return [read_result(path) for path in paths if not path.name.startswith(_OTHER_KINDS)]
 
 
 def load_search(setting: str, folder: Path | None = None) -> dict[str, Any] | None:
@@ -103,6 +105,13 @@ def load_search(setting: str, folder: Path | None = None) -> dict[str, Any] | No
 
     path = (folder or results_folder()) / f"search-{setting}.json"
     return read_search(path) if path.exists() else None
+
+
+def load_energy(setting: str, folder: Path | None = None) -> dict[str, Any] | None:
+    """Our energy of a network under its Balanced schedule, if it was measured."""
+    path = (folder or results_folder()) / f"energy-{setting}.json"
+    energy: dict[str, Any] | None = read_json(path) if path.exists() else None
+    return energy
 
 
 def of(results: Sequence[Result], setting: str, configuration: str) -> list[Result]:

@@ -13,18 +13,19 @@ from falcon_snn.hardware.profile import Profile, parse_profile
 from falcon_snn.pipeline.falcon_graph import falcon_graph
 from falcon_snn.pipeline.schedule import uniform
 from falcon_snn.pipeline.timing import Timing, time_qnn, time_snn
+from falcon_snn.report.energy_figure import draw_breakdown
 from falcon_snn.report.page import write_page
 from falcon_snn.report.related_work import compare
 from falcon_snn.report.search_figures import write_search_figures
 from falcon_snn.report.timeline import write_timeline
-from falcon_snn.report.training_curves import draw_adaptation, draw_qnn_training, read_phases
+from falcon_snn.report.training_curves import draw_adaptation, draw_curves, read_phases
 from falcon_snn.search.result import read_result
 
 SCHEDULES = ("fastest", "balanced", "accurate")
 TITLES = {"fastest": "Fastest", "balanced": "Balanced", "accurate": "Accurate",
           "full": "Full lookahead", "QNN": "Matched QNN"}  # fmt: skip
 DRAWN = ("fastest", "balanced", "full", "QNN")  # timelines, from top to bottom
-PAGE, HARDWARE = "report.html", "hardware.toml"
+PAGE, HARDWARE, ENERGY = "report.html", "hardware.toml", "energy.svg"
 
 
 def write_run_report(run: Path, out: Path) -> Path:
@@ -36,6 +37,7 @@ def write_run_report(run: Path, out: Path) -> Path:
     adapted = read_json(run / "adapt" / "adapted.json")
     test = read_json(run / "measure" / "accuracy.json")
     energy = read_json(run / "measure" / "energy.json")["configurations"]
+    draw_breakdown(out / ENERGY, f"per inference, {test['clips']:,} test clips", energy)
     conversion = read_json(run / "convert" / "conversion.json")["check"]
     data = read_json(run / "features" / "facts.json")
     network = run / "qnn" / "best.safetensors"
@@ -131,9 +133,9 @@ def _figures(
     )
     qnn = out / "qnn-training.svg" if trained else None
     if qnn is not None:
-        draw_qnn_training(qnn, read_phases(run, ["qnn"])[0])
+        draw_curves(qnn, {"QNN": read_phases(run, ["qnn"])[0].validation_percent})
     return {"effects": effects, "chosen": chosen, "timeline": timeline, "adaptation": adaptation,
-            "qnn": qnn, "energy": run / "measure" / "energy.svg"}  # fmt: skip
+            "qnn": qnn, "energy": out / ENERGY}  # fmt: skip
 
 
 def _related() -> list[dict[str, Any]]:

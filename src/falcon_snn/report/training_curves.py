@@ -52,14 +52,15 @@ def draw_adaptation(
         plt.close(figure)
 
 
-def draw_qnn_training(path: Path, phase: Phase) -> None:
-    """The curve of the QNN."""
+def draw_curves(path: Path, curves: Mapping[str, Sequence[float]]) -> None:
+    """Validation accuracy in percent after each epoch, a line per name."""
     import matplotlib.pyplot as plt
 
     with plt.rc_context(figure_style()):
         figure, axis = plt.subplots(figsize=(8, 3.2), layout="constrained")
-        values = phase.validation_percent
-        axis.plot(range(1, len(values) + 1), values, "o-", color=INK, markersize=3, label="QNN")
+        for name, values in curves.items():
+            axis.plot(range(1, len(values) + 1), values, "o-", markersize=3, label=name)
+        axis.legend(loc="lower right")
         axis.set(xlabel="epoch", ylabel="validation accuracy (%)")
         axis.xaxis.get_major_locator().set_params(integer=True)
         save_figure(figure, path)
