@@ -28,6 +28,7 @@ class Settings:
     adapt_recipes: dict[str, "Recipe"]
     seed: int
     profile: Profile
+    tau: float
     delta_max: int
     search_clips: int | None  # None: all
     random: int
@@ -50,7 +51,7 @@ def main_steps(settings: Settings, start: Path | None) -> list[Step]:
         step("convert", "its spiking network in integers, checked clip by clip", _convert,
              after=("features", "qnn")),
         step("search", "where to wait: Fastest, Balanced and Accurate", _search,
-             uses=("profile", "delta_max", "search_clips", "random", "seed"),
+             uses=("profile", "tau", "delta_max", "search_clips", "random", "seed"),
              after=("features", "convert")),
         step("adapt", "training under each of the three schedules", _adapt,
              uses=("adapt_recipes", "seed"), after=("features", "qnn", "search")),
@@ -122,7 +123,7 @@ def _search(settings: Settings, run: Run, folder: Path) -> None:
     from falcon_snn.training.checkpoint import load_metadata
 
     network = run.path("convert", "network.safetensors")
-    profile, gates, clips = settings.profile, Gates(), settings.search_clips
+    profile, gates, clips = settings.profile, Gates(settings.tau), settings.search_clips
     config = load_metadata(network).config
     facts = {
         "method": "pds",
