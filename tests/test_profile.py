@@ -12,6 +12,7 @@ from falcon_snn.hardware.profile import (
     TAGS,
     load_profile,
     parse_profile,
+    profile_toml,
     shipped_profiles,
     with_value,
 )
@@ -54,6 +55,29 @@ def test_a_copied_and_edited_profile_is_read(tmp_path: Path) -> None:
     assert mine.pass_cycles(160) == 375  # 1868.8 ns are 373.76 cycles, and the hand-over
 
 
+def test_a_profile_may_start_from_a_shipped_one() -> None:
+    usual, paper = load_profile("45nm"), load_profile()
+    assert (usual.mac_8x8_pj, usual.accumulate_pj) == (4.6, 0.9)
+    assert usual.sources["accumulate_pj"].tag == "measured"
+    assert usual.pass_cycles(160) == paper.pass_cycles(160)
+    assert usual.sources["mux"] == paper.sources["mux"]
+
+
+@pytest.mark.parametrize("name", shipped_profiles())
+def test_a_profile_is_written_and_read_back(name: str) -> None:
+    profile = load_profile(name)
+    again = parse_profile(profile_toml(profile), "again.toml")
+    assert again == profile
+    assert again.sources == profile.sources
+
+
+@given(st.integers(1, 4000), st.integers(1, 400), st.integers(1, 64))
+def test_row_groups_cover_all_rows_of_all_tiles(inner: int, tile: int, active: int) -> None:
+    profile = with_value(with_value(load_profile(), "tile_rows", tile), "active_rows", active)
+    tiles = [min(tile, inner - first) for first in range(0, inner, tile)]
+    assert profile.layer_row_groups(inner) == sum(-(-rows // active) for rows in tiles)
+
+
 @given(st.integers(1, 200), st.integers(1, 2000))
 def test_sharing_a_copy_never_takes_more_turns_than_tokens(share: int, copies: int) -> None:
     profile = with_value(load_profile(), "tokens_per_copy", share)
@@ -80,6 +104,12 @@ def test_sharing_a_copy_never_takes_more_turns_than_tokens(share: int, copies: i
         (changed("[digital]", "[digital]\nmux = 1"), r"mux belongs into section \[analog\]"),
         (TEXT.replace("clock_mhz", "# clock_mhz"), r"\[digital\] clock_mhz is missing; allowed"),
         ("name = 3", r"name = 3; allowed: a text"),
+        ('like = "papyrus"', r"like = 'papyrus'; shipped profiles are: 45nm, paper"),
+        ("like = 3", r"like = 3; shipped profiles are"),
+        (changed("access_pj", "# access_pj"), r"\[energy\] access_pj is missing; allowed"),
+        (changed("value = 32.06", "value = -1"), r"access_pj = -1; allowed: a number from 0"),
+        (changed("value = 29.2", "value = 292"), r"control_percent = 292; allowed: .* to 100"),
+        (changed("value = 29.2", "value = 92"), r"shares of an access add up to 162.8 %, not 100"),
         ("[analog", r"not valid TOML"),
     ],
 )  # fmt: skip
@@ -92,7 +122,7 @@ def test_a_broken_profile_is_one_clear_line(text: str, message: str) -> None:
 
 
 def test_a_missing_or_binary_file_is_one_clear_line(tmp_path: Path) -> None:
-    with pytest.raises(FalconError, match="no such file; shipped profiles are: paper"):
+    with pytest.raises(FalconError, match="no such file; shipped profiles are: 45nm, paper"):
         load_profile(tmp_path / "none.toml")
     (tmp_path / "noise.toml").write_bytes(bytes(range(128, 256)))
     with pytest.raises(FalconError, match="cannot be read"):

@@ -16,6 +16,7 @@ from falcon_snn.cli import (
     data,
     describe,
     doctor,
+    energy,
     evaluate,
     graph,
     hardware,
@@ -67,6 +68,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.add_typer(search.app, name="search")
 app.command("adapt")(adapt.adapt)
 app.command("classify")(classify.classify)
+app.command("energy")(energy.energy)
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """Hardware profiles: what the chip is, one TOML file, each value with its unit and its source."""
 
+import json
 import tomllib
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 
 from falcon_snn.errors import FalconError
 
-TAGS = ("measured", "inferred", "assumed")
+TAGS = ("measured", "inferred", "fitted", "assumed")
 
 
 class Source(NamedTuple):
@@ -23,6 +24,10 @@ class Source(NamedTuple):
 
 def _number(section: str, low: float, high: float, meaning: str, **more: Any) -> Any:
     return field(metadata={"section": section, "range": (low, high), "meaning": meaning}, **more)
+
+
+def _share(meaning: str) -> Any:
+    return _number("energy", 0, 100, f"share of an access: {meaning}")
 
 
 def _choice(section: str, choices: tuple[str, ...], meaning: str) -> Any:
@@ -56,6 +61,25 @@ class Profile:
     engine_sharing: str = _choice("digital", ("shared", "per-block"), "who owns arrays and engines")
     attention: str = _choice("digital", ("serial", "streamed"), "QK^T, ConSmax, AV: overlap or not")
 
+    access_pj: float = _number("energy", 0, 1e6, "one access with conduction_rows on, all parts")
+    control_percent: float = _share("macro sequencing and control")
+    reference_percent: float = _share("reference currents of the converters, REF")
+    cablc_percent: float = _share("input supply with array conduction, CABLC")
+    adc_percent: float = _share("conversion, ADC")
+    weighting_percent: float = _share("current weighting, DSWCT")
+    input_bits_percent: float = _share("input-bit accumulation, SINWP-SC")
+    subtraction_percent: float = _share("positive minus negative current, PN-ISUB")
+    conduction_rows: float = _number("energy", 0.001, 65536, "rows on at the published CABLC share")
+    tile_sum_pj: float = _number("energy", 0, 1e6, "adding one tile's sum to the others'")
+    tile_static_uw: float = _number("energy", 0, 1e6, "static power of a tile while it is active")
+    accumulate_pj: float = _number("energy", 0, 1e6, "adding an 8-bit weight to a sum")
+    mac_8x8_pj: float = _number("energy", 0, 1e6, "multiply-accumulate, 8 x 8 bits")
+    mac_8x4_pj: float = _number("energy", 0, 1e6, "multiply-accumulate, 8 bits x a count")
+    array_mac_pj: float = _number("energy", 0, 1e6, "one multiply-accumulate of an array's cell")
+    register_pj: float = _number("energy", 0, 1e6, "registers of one array cell, per cycle")
+    array_control_pj: float = _number("energy", 0, 1e6, "control of one array, per cycle")
+    array_leakage_uw: float = _number("energy", 0, 1e6, "leakage of one array while it runs")
+
     subarray_area_mm2: float | None = _number("area", 0, 1e6, "one analog sub-array", default=None)
     array_area_mm2: float | None = _number("area", 0, 1e6, "one systolic array", default=None)
     engine_area_mm2: float | None = _number("area", 0, 1e6, "one vector engine", default=None)
@@ -67,6 +91,14 @@ class Profile:
                 continue
             if not key.accepts(value):
                 raise FalconError(f"profile '{self.name}': {key.name} = {value!r}; {key.allowed}")
+        shares = [name for name in KEYS if name.endswith("_percent")]
+        total = sum(getattr(self, name) for name in shares)
+        if abs(total - 100) > 0.05:
+            names = ", ".join(shares)
+            raise FalconError(
+                f"profile '{self.name}': the shares of an access add up to {total:g} %, not 100; "
+                f"they are {names}"
+            )
 
     @property
     def cycle_ns(self) -> float:
@@ -86,6 +118,20 @@ class Profile:
     def row_groups(self, inner: int) -> int:
         """Row groups of a layer with K inputs, ceil(min(K, R_tile) / N_active)."""
         return -(-min(inner, self.tile_rows) // self.active_rows)
+
+    def layer_row_groups(self, inner: int) -> int:
+        """Row groups of all tiles that hold K inputs."""
+        tiles, rest = divmod(inner, self.tile_rows)
+        return tiles * self.tile_row_groups + -(-rest // self.active_rows)
+
+    def column_groups(self, columns: int) -> int:
+        """Accesses side by side that read all columns of a layer's weights."""
+        return -(-columns * self.weight_slices // self.outputs_per_access)
+
+    def tiles(self, inner: int, columns: int) -> int:
+        """Tiles of one copy of a layer: ceil(K / R_tile) * ceil(N * slices / columns)."""
+        across = -(-columns * self.weight_slices // self.tile_columns)
+        return -(-inner // self.tile_rows) * across
 
     def accesses(self, inner: int) -> int:
         """N_cycle = ceil(min(K, R_tile) / N_active) * F_MUX: accesses of one analog pass."""
@@ -194,6 +240,21 @@ def load_profile(path: Path | str | None = None) -> Profile:
     return parse_profile(text, wanted)
 
 
+def profile_toml(profile: Profile) -> str:
+    """The profile as text that `parse_profile` reads back, sources included."""
+    lines = [f"name = {json.dumps(profile.name, ensure_ascii=False)}"]
+    for section in SECTIONS:
+        lines += ["", f"[{section}]"]
+        for key in KEYS.values():
+            value = getattr(profile, key.name)
+            if key.section == section and value is not None:
+                source = profile.sources[key.name]
+                entry = {"value": value, "tag": source.tag, "source": source.text}
+                pairs = (f"{k} = {json.dumps(v, ensure_ascii=False)}" for k, v in entry.items())
+                lines.append(f"{key.name} = {{ {', '.join(pairs)} }}")
+    return "\n".join(lines) + "\n"
+
+
 def parse_profile(text: str, file: str) -> Profile:
     """Check the text of a profile; `file` is what messages call it."""
     try:
@@ -203,8 +264,7 @@ def parse_profile(text: str, file: str) -> Profile:
     name = document.pop("name", Path(file).stem)
     if not isinstance(name, str):
         raise FalconError(f"{file}: name = {name!r}; allowed: a text")
-    values: dict[str, Any] = {}
-    sources: dict[str, Source] = {}
+    values, sources = _values_of(file, document.pop("like", None))
     for section, entries in document.items():
         if section not in SECTIONS or not isinstance(entries, dict):
             allowed = ", ".join(f"[{known}]" for known in SECTIONS)
@@ -215,7 +275,21 @@ def parse_profile(text: str, file: str) -> Profile:
     for key in KEYS.values():
         if key.name not in values and not key.optional:
             raise FalconError(f"{file}: [{key.section}] {key.name} is missing; {key.allowed}")
-    return Profile(name=name, sources=sources, **values)
+    try:
+        return Profile(name=name, sources=sources, **values)
+    except FalconError as error:
+        raise FalconError(f"{file}: {error}") from None
+
+
+def _values_of(file: str, like: object) -> tuple[dict[str, Any], dict[str, Source]]:
+    """The values and sources of the shipped profile that a file starts from, if it names one."""
+    if like is None:
+        return {}, {}
+    shipped = shipped_profiles()
+    if not isinstance(like, str) or like not in shipped:
+        raise FalconError(f"{file}: like = {like!r}; shipped profiles are: {', '.join(shipped)}")
+    base = parse_profile(shipped[like], f"{like}.toml")
+    return {name: getattr(base, name) for name in KEYS}, dict(base.sources)
 
 
 def _known_key(file: str, section: str, name: str) -> Key:
@@ -235,7 +309,7 @@ def _all_keys(section: str) -> str:
 
 def _value(file: str, key: Key, entry: object) -> tuple[Any, Source]:
     where = f"{file}: [{key.section}] {key.name}"
-    shape = '{ value = ..., tag = "measured|inferred|assumed", source = "..." }'
+    shape = f'{{ value = ..., tag = "{"|".join(TAGS)}", source = "..." }}'
     if not isinstance(entry, dict) or set(entry) != {"value", "tag", "source"}:
         raise FalconError(f"{where} must be {shape}")
     if entry["tag"] not in TAGS:

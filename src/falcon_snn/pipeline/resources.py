@@ -47,11 +47,10 @@ def count_resources(graph: Graph, profile: Profile) -> Resources:
     neurons = 0
     for stage in graph.stages:
         if stage.kind == "analog":
-            columns = stage.columns * profile.weight_slices
-            tiles = -(-stage.inner // profile.tile_rows) * -(-columns // profile.tile_columns)
+            tiles = profile.tiles(stage.inner, stage.columns)
             copies = -(-stage.copies // profile.tokens_per_copy)
             cells = tiles * max(profile.subarray_rows, profile.tile_rows) * profile.tile_columns
-            use = stage.inner * columns / cells
+            use = stage.inner * stage.columns * profile.weight_slices / cells
             layers.append(LayerTiles(stage.name.removesuffix(".array"), tiles, copies, use))
             neurons += stage.columns * stage.copies
     owners = {

@@ -1,0 +1,292 @@
+"""Energy adds up, follows what it should follow, and rests on operations that are counted right."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.random_networks import profiles
+from tests.training_data import CONFIG
+from torch import Tensor
+
+from falcon_snn.config import FalconConfig, falcon_config
+from falcon_snn.errors import FalconError
+from falcon_snn.hardware.energy import (
+    ANALOG_PARTS,
+    CONDUCTION,
+    DIGITAL_PARTS,
+    STATIC,
+    Operations,
+    arithmetic_pj,
+)
+from falcon_snn.hardware.profile import Profile, load_profile, with_value
+from falcon_snn.network.activity import measure, schedule_energy
+from falcon_snn.network.convert import convert
+from falcon_snn.network.integer import IntegerFalcon
+from falcon_snn.network.model import Falcon
+from falcon_snn.network.qnn import qnn_values
+from falcon_snn.neuron.packed import unpack
+from falcon_snn.pipeline.energy import Activity, Energy, falcon_energy, layer_name
+from falcon_snn.pipeline.falcon_graph import falcon_graph
+from falcon_snn.pipeline.schedule import parse_schedule
+
+
+def even_activity(config: FalconConfig, tokens: int, rate: float) -> Activity:
+    """Every neuron spikes in the same share of its slots."""
+    graph = falcon_graph(config, tokens)
+    arrays = [stage for stage in graph.stages if stage.kind == "analog"]
+    rows = {layer_name(s): rate * s.inner * s.copies * config.slots for s in arrays}
+    neurons = {layer_name(s): s.columns * s.copies for s in arrays}
+    for stage in graph.stages:
+        if stage.kind == "residual":
+            neurons[stage.name] = config.hidden * tokens
+    spikes = {name: rate * count * config.slots for name, count in neurons.items()}
+    return Activity(tokens, rows, spikes, neurons)
+
+
+def fastest(config: FalconConfig) -> dict[str, int]:
+    return dict.fromkeys(config.boundaries, 1)
+
+
+@pytest.mark.parametrize(("model", "mj"), [("medium", 0.8093), ("large", 1.0627)])
+def test_accesses_before_any_dependence_on_data(model: str, mj: float) -> None:
+    config, profile = falcon_config(model, "gsc"), load_profile()
+    delays = parse_schedule("balanced", config, "gsc", model)
+    energy = falcon_energy(config, delays, even_activity(config, 98, 1.0), profile)
+    accesses = sum(work.accesses for work in energy.work.values())
+    assert accesses * profile.access_pj * 1e-9 == pytest.approx(mj, abs=5e-5)
+    if model == "medium":
+        conv1 = energy.work["stem.conv1"]  # 288 rows, 48 columns, 16 x 98 positions, 7 slots
+        assert conv1.accesses == 32 * 12 * 16 * 98 * 7
+        assert energy.work["block0.ffn2"].accesses == 36 * 40 * 98 * 7
+        assert conv1.tile_us == pytest.approx(8 * 16 * 98 * 7 * 1.88)
+
+
+def test_the_array_stays_between_the_bounds_that_the_papers_sums_leave() -> None:
+    for model, low, high in (("medium", 1.4e-3, 3.5e-3), ("large", 0.0, 5.9e-3)):
+        config = falcon_config(model, "gsc")
+        energy = falcon_energy(config, None, even_activity(config, 98, 0.1), load_profile())
+        assert low < energy.digital_mj < high
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[FalconConfig, dict[str, int] | None, Profile, float]:
+    slots = draw(st.integers(1, 7))
+    config = replace(CONFIG, slots=slots, qk_prefix=draw(st.integers(1, slots)), blocks=2)
+    delays = {name: draw(st.integers(1, slots)) for name in config.boundaries}
+    profile = with_value(draw(profiles()), "weight_slices", draw(st.integers(1, 4)))
+    return config, draw(st.sampled_from([delays, None])), profile, draw(st.floats(0, 1))
+
+
+@given(cases())
+def test_parts_and_stages_add_up(
+    case: tuple[FalconConfig, dict[str, int] | None, Profile, float],
+) -> None:
+    config, delays, profile, rate = case
+    energy = falcon_energy(config, delays, even_activity(config, 10, rate), profile)
+    assert tuple(energy.analog_parts) == ANALOG_PARTS
+    assert tuple(energy.digital_parts) == DIGITAL_PARTS
+    parts = sum(energy.analog_parts.values()) + sum(energy.digital_parts.values())
+    assert parts * 1e-9 == pytest.approx(energy.core_mj)
+    assert sum(energy.stages_mj.values()) == pytest.approx(energy.core_mj)
+    counted = Operations()
+    for one in energy.operations.values():
+        counted = counted.plus(one)
+    assert arithmetic_pj(counted, profile) * 1e-9 == pytest.approx(energy.arithmetic_mj)
+
+
+@given(cases())
+def test_silence_saves_conduction_and_nothing_else(
+    case: tuple[FalconConfig, dict[str, int] | None, Profile, float],
+) -> None:
+    config, delays, profile, rate = case
+    busy = falcon_energy(config, delays, even_activity(config, 10, rate), profile)
+    silent = falcon_energy(config, delays, even_activity(config, 10, 0.0), profile)
+    assert silent.analog_parts[CONDUCTION] == 0
+    for part in ANALOG_PARTS[1:]:
+        assert silent.analog_parts[part] == busy.analog_parts[part] > 0
+    assert silent.digital_parts == busy.digital_parts
+
+
+@given(cases(), st.integers(1, 20))
+def test_twice_the_tokens_take_twice_the_dynamic_energy(
+    case: tuple[FalconConfig, dict[str, int] | None, Profile, float], tokens: int
+) -> None:
+    config, delays, profile, rate = case
+
+    def dynamic(length: int) -> dict[str, float]:
+        energy = falcon_energy(config, delays, even_activity(config, length, rate), profile)
+        return {part: pj for part, pj in energy.analog_parts.items() if part != STATIC}
+
+    once, twice = dynamic(tokens), dynamic(2 * tokens)
+    assert twice == pytest.approx({part: 2 * pj for part, pj in once.items()})
+
+
+@given(cases())
+def test_more_slices_cost_more(
+    case: tuple[FalconConfig, dict[str, int] | None, Profile, float],
+) -> None:
+    config, delays, profile, rate = case
+    activity = even_activity(config, 10, rate)
+
+    def analog_mj(slices: int) -> float:
+        chip = with_value(profile, "weight_slices", slices)
+        return falcon_energy(config, delays, activity, chip).analog_mj
+
+    energies = [analog_mj(slices) for slices in (1, 2, 4)]
+    assert energies[0] < energies[1] < energies[2] <= 4 * energies[0] * (1 + 1e-9)
+
+
+def test_a_prefix_saves_passes_of_q_and_k() -> None:
+    config, profile = falcon_config("medium", "gsc"), load_profile()
+    activity = even_activity(config, 98, 0.1)
+
+    def accesses(prefix: int) -> dict[str, float]:
+        chosen = replace(config, qk_prefix=prefix)
+        work = falcon_energy(chosen, fastest(config), activity, profile).work
+        return {name: one.accesses for name, one in work.items()}
+
+    whole, three = accesses(7), accesses(3)
+    for name, count in whole.items():
+        expected = count * 3 / 7 if name.endswith((".q", ".k")) else count
+        assert three[name] == pytest.approx(expected)
+
+
+def small_network(prefix: int | None = None) -> IntegerFalcon:
+    """A network whose random weights make it spike everywhere."""
+    torch.manual_seed(7)
+    model = Falcon(replace(CONFIG, qk_prefix=prefix, blocks=2)).train()
+    with torch.no_grad():
+        for _ in range(20):
+            model(clips(8))
+    return convert(model.eval())
+
+
+def clips(count: int) -> Tensor:
+    return torch.randn(count, 10, 8, generator=torch.Generator().manual_seed(4))
+
+
+def slow_accumulates(network: IntegerFalcon, x: Tensor, delays: dict[str, int]) -> dict[str, float]:
+    """Walk over every output, every tap and every slot, and count the spikes that arrive."""
+    config = network.config
+    streams = network.streams(x, None, delays, "torch")
+    trains = {
+        name: unpack(network.inner(name, stream), config.slots).tolist()
+        for name, stream in streams.items()
+        if network.kind(name) != "code"
+    }
+    found: dict[str, float] = {}
+    tokens, quarter = x.shape[1], config.features // 4
+    for name, before, stride in (
+        ("stem.conv1", "encoder", 2), ("stem.conv2", "stem.conv1", 1)
+    ):  # fmt: skip
+        wide = len(trains[before][0][0][0])
+        total = 0
+        for slot in trains[before]:
+            for clip in slot:
+                for token in range(tokens):
+                    for feature in range(quarter):
+                        for dt in (-1, 0, 1):
+                            for df in (-1, 0, 1):
+                                t, f = token + dt, stride * feature + df
+                                if 0 <= t < tokens and 0 <= f < wide:
+                                    total += sum(clip[t][f]) * config.stem_channels
+        found[name] = total / len(x)
+    # A dense layer: each spike reaches every output once.
+    dense = {"stem.fc1": ("stem.conv2", config.hidden), "stem.fc2": ("stem.fc1", config.hidden)}
+    before = "stem.fc2"
+    for block in range(config.blocks):
+        b = f"block{block}"
+        dense |= {f"{b}.{role}": (before, config.hidden) for role in ("q", "k", "v")}
+        dense[f"{b}.attn_out"] = (f"{b}.context", config.hidden)
+        dense[f"{b}.ffn1"] = (f"{b}.residual1", config.ffn)
+        dense[f"{b}.ffn2"] = (f"{b}.ffn1", config.hidden)
+        for name, branches in (
+            (f"{b}.residual1", (before, f"{b}.attn_out")),
+            (f"{b}.residual2", (f"{b}.residual1", f"{b}.ffn2")),
+        ):
+            found[name] = sum(spikes_in(trains[branch]) for branch in branches) / len(x)
+        before = f"{b}.residual2"
+    for name, (source, outputs) in dense.items():
+        read = trains[source][: config.prefix] if name.endswith((".q", ".k")) else trains[source]
+        found[name] = sum(spikes_in(read) for _ in range(outputs)) / len(x)
+    found["classifier"] = spikes_in(trains[before]) / len(x)
+    return found
+
+
+def spikes_in(train: object) -> int:
+    return sum(map(spikes_in, train)) if isinstance(train, list) else int(bool(train))
+
+
+@pytest.mark.parametrize("prefix", [None, 2])
+def test_operations_equal_a_slow_count(prefix: int | None) -> None:
+    network, x = small_network(prefix), clips(3)
+    config = network.config
+    delays = fastest(config) | {"stem.conv2": 2, "block0.ffn1": 3}
+    energy, predictions = schedule_energy(network, [(x[:2], None), (x[2:], None)], delays,
+                                          load_profile())  # fmt: skip
+    assert torch.equal(predictions, network.predict(x, None, delays))
+    expected = slow_accumulates(network, x, delays)
+    assert min(expected.values()) > 0
+    counted = {name: n.accumulates for name, n in energy.operations.items() if n.accumulates}
+    assert counted == pytest.approx(expected)
+    # every head, query and key: one product per channel of a head, in Q K^T and in A V
+    products = sum(1 for _ in range(config.heads * 10 * 10 * config.head_size))
+    assert energy.operations["block1.qk"] == Operations(macs_8x8=products)
+    assert energy.operations["block1.av"] == Operations(macs_8x4=products)
+    assert energy.operations["encoder"].macs_8x8 == 10 * 4 * config.encoder_channels * 25
+    assert energy.operations["classifier"].macs_8x8 == config.hidden * config.classes
+
+
+def test_the_qnn_drives_the_bits_of_its_counts() -> None:
+    network, x = small_network(), clips(3)
+    energy, predictions = schedule_energy(network, [(x, None)], None, load_profile())
+    values, expected = qnn_values(network, x, None)
+    assert torch.equal(predictions, expected)
+    for layer, source in (("stem.fc1", "stem.conv2"), ("block0.q", "stem.fc2"),
+                          ("block1.ffn2", "block1.ffn1")):  # fmt: skip
+        bits = sum(int(n).bit_count() for n in values[source].flatten().tolist()) / len(x)
+        assert energy.activity.rows[layer] == pytest.approx(bits)
+    assert energy.operations["stem.fc1"].macs_8x4 == network.config.stem_width * 16 * 10
+    assert energy.work["stem.fc1"].accesses == 1 * 4 * 10 * 2  # 8 rows, 16 columns, 2 bits
+
+
+def test_padding_is_not_counted() -> None:
+    network, x = small_network(), clips(4)[:, :6]
+    delays = fastest(network.config)
+    padded = torch.nn.functional.pad(x, (0, 0, 0, 4), value=3.0)
+    short, _ = measure(network, [(x, None)], delays)
+    masked, _ = measure(network, [(padded, torch.full((4,), 6))], delays)
+    assert masked.rows == pytest.approx(short.rows)
+    assert masked.spikes == pytest.approx(short.spikes)
+    with pytest.raises(FalconError, match="no clips"):
+        measure(network, [], delays)
+
+
+def test_a_qnn_makes_fewer_accesses_but_multiplies() -> None:
+    config = falcon_config("medium", "gsc")
+
+    def energy(delays: dict[str, int] | None, hardware: str) -> Energy:
+        return falcon_energy(config, delays, even_activity(config, 98, 0.1), load_profile(hardware))
+
+    qnn, snn = energy(None, "45nm"), energy(fastest(config), "45nm")
+    assert sum(w.accesses for w in qnn.work.values()) * 7 == pytest.approx(
+        sum(w.accesses for w in snn.work.values()) * 3
+    )
+    macs = 25 * 32 * 32 * 98 + 3 * 2 * 98 * 98 * 160 + 160 * 35
+    accumulates = sum(n.accumulates for n in snn.operations.values())
+    assert snn.arithmetic_mj == pytest.approx((4.6 * macs + 0.9 * accumulates) * 1e-9)
+    assert qnn.arithmetic_mj > 4 * snn.arithmetic_mj
+    assert energy(None, "45nm").core_mj == energy(None, "paper").core_mj
+
+
+@given(st.data())
+def test_on_the_papers_chip_a_schedule_moves_no_static_energy(data: st.DataObject) -> None:
+    """All passes take the same time there, so a layer never pauses between two of them."""
+    config = falcon_config("medium", "gsc")
+    delays = {name: data.draw(st.integers(1, 7)) for name in config.boundaries}
+    activity = even_activity(config, 98, 0.1)
+    one = falcon_energy(config, delays, activity, load_profile())
+    other = falcon_energy(config, fastest(config), activity, load_profile())
+    assert one.analog_parts == pytest.approx(other.analog_parts)
