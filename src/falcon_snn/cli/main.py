@@ -67,8 +67,8 @@ app.command("convert")(convert.convert)
 app.command("evaluate")(evaluate.evaluate)
 app.add_typer(search.app, name="search")
 app.command("adapt")(adapt.adapt)
-app.command("classify")(classify.classify)
 app.command("energy")(energy.energy)
+app.command("classify")(classify.classify)
 
 
 def main() -> None:
