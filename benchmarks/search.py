@@ -167,22 +167,22 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     figure, axis = plt.subplots(figsize=(7, 4.2), layout="constrained")
-    final = {row["network"]: row["hypervolume"] for row in rows if row["method"] == "pds"}
+    pds_rows = {row["network"]: row for row in rows if row["method"] == "pds"}
+    spent = np.linspace(0, 100, 201)  # per cent of PDS's evaluations, so that networks compare
     for method, colour in COLOURS.items():
-        curves = [
-            np.array(row["curve"]) / final[row["network"]] * 100
-            for row in rows
-            if row["method"] == method
-        ]
-        shortest = min(map(len, curves))
-        stack = np.stack([curve[:shortest] for curve in curves])
-        for curve in curves:
-            axis.plot(range(1, len(curve) + 1), curve, color=colour, linewidth=0.6, alpha=0.35)
-        mean = stack.mean(axis=0)
-        axis.plot(range(1, shortest + 1), mean, color=colour, linewidth=2, label=method)
+        curves = []
+        for row in (row for row in rows if row["method"] == method):
+            reference = pds_rows[row["network"]]
+            share_spent = 100 * np.arange(1, len(row["curve"]) + 1) / reference["evaluations"]
+            volume = 100 * np.array(row["curve"]) / reference["hypervolume"]
+            axis.plot(share_spent, volume, color=colour, linewidth=0.6, alpha=0.35)
+            curves.append(np.interp(spent, share_spent, volume))
+        axis.plot(spent, np.mean(curves, axis=0), color=colour, linewidth=2, label=method)
     axis.axhline(100, color="#1f2933", linewidth=0.8, linestyle=":")
     axis.set(
-        xlabel="schedules evaluated", ylabel="hypervolume, % of PDS's final one", ylim=(0, None)
+        xlabel="schedules evaluated, % of those that PDS evaluates",
+        ylabel="hypervolume, % of that of PDS's result",
+        ylim=(0, None),
     )
     axis.set_title("all schedules evaluated so far count; thin: single runs, thick: their mean",
                    fontsize=9)  # fmt: skip
