@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from benchmarks.search_bed import Bed
 
+from falcon_snn.cli.networks import falcon_predictor
 from falcon_snn.config import FalconConfig
 from falcon_snn.files import replacing, write_json
 from falcon_snn.hardware.profile import load_profile
@@ -24,7 +25,6 @@ from falcon_snn.pipeline.falcon_graph import falcon_graph
 from falcon_snn.pipeline.schedule import Delays
 from falcon_snn.pipeline.timing import qnn_cycles
 from falcon_snn.search.evaluations import Evaluations
-from falcon_snn.search.falcon_predictor import checkpoint_config, falcon_predictor
 from falcon_snn.search.frontier import FrontierSettings, frontier
 from falcon_snn.search.nsga2 import nsga2
 from falcon_snn.search.pareto import Point, choose, dominates, hypervolume, pareto_filter
@@ -32,6 +32,7 @@ from falcon_snn.search.pds import Gates, pds
 from falcon_snn.search.predictor import Correct, Predictor, local_engine
 from falcon_snn.search.run import Method
 from falcon_snn.search.space import Schedule, Space
+from falcon_snn.training.checkpoint import load_checkpoint
 
 CLIPS = 2400  # of a bed, both halves
 GATES = Gates()
@@ -66,8 +67,8 @@ class Contest(NamedTuple):
 
 def contests(arguments: argparse.Namespace) -> Iterator[Contest]:
     if arguments.checkpoint:
-        space = falcon_space(checkpoint_config(arguments.checkpoint), arguments.delta_max)
-        whole = falcon_predictor(
+        space = falcon_space(load_checkpoint(arguments.checkpoint)[0].config, arguments.delta_max)
+        whole: Predictor = falcon_predictor(
             arguments.checkpoint, arguments.data, "validation", limit=arguments.limit, half=None,
             device="auto",
         )  # fmt: skip

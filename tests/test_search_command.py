@@ -6,17 +6,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner, Result
 
+from falcon_snn.cli import networks
 from falcon_snn.cli.main import app
-from falcon_snn.config import FalconConfig, falcon_config
+from falcon_snn.config import falcon_config
+from falcon_snn.data.examples import load_examples
 from falcon_snn.hardware.profile import load_profile
+from falcon_snn.network.model import Falcon
 from falcon_snn.pipeline.batch import core_cycles_many
 from falcon_snn.pipeline.falcon_graph import falcon_graph
 from falcon_snn.pipeline.schedule import Delays, read_schedule
-from falcon_snn.search import falcon_predictor
 from falcon_snn.search.predictor import Correct
 from falcon_snn.search.result import read_result
+from falcon_snn.training.checkpoint import Metadata, prefixed, save_checkpoint
 
 TINY = falcon_config("tiny", "gsc")
 
@@ -37,10 +41,24 @@ class MoreWaitingHelps:
         return right
 
 
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An untrained network for the words of the embedded set."""
+    words = load_examples("embedded", "validation").words
+    torch.manual_seed(1)
+    config = falcon_config("tiny", "gsc", classes=len(words))
+    model = Falcon(config)
+    with torch.no_grad():
+        model(torch.randn(8, config.tokens, config.features))
+    path = tmp_path_factory.mktemp("network") / "model.safetensors"
+    metadata = Metadata(config, words, recipe={"encoding": "even"}, epoch=0, seed=1, metrics={})
+    save_checkpoint(path, metadata, prefixed("model.", model.state_dict()))
+    return path
+
+
 @pytest.fixture
-def checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    def config(checkpoint: Path) -> FalconConfig:
-        return TINY
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clips' answers from a rule instead of the network."""
 
     def predictor(
         checkpoint: Path, data: str, split: str, *, limit: int | None, half: int | None, device: str
@@ -48,17 +66,29 @@ def checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         assert split == "validation"
         return MoreWaitingHelps(limit, half)
 
-    monkeypatch.setattr(falcon_predictor, "checkpoint_config", config)
-    monkeypatch.setattr(falcon_predictor, "falcon_predictor", predictor)
-    path = tmp_path / "model.safetensors"
-    path.write_bytes(b"the weights")
-    return path
+    monkeypatch.setattr(networks, "falcon_predictor", predictor)
 
 
 def invoke(*arguments: object) -> Result:
     return CliRunner().invoke(app, ["search", *map(str, arguments)])
 
 
+def test_a_real_network_is_searched_and_evaluated_alike(checkpoint: Path, tmp_path: Path) -> None:
+    options = ("--checkpoint", checkpoint, "--data", "embedded", "--limit", 16)
+    ran = invoke(*options, "--out", tmp_path, "--method", "frontier", "--evaluations", 25,
+                 "--random", 1)  # fmt: skip
+    assert ran.exit_code == 0, ran.output
+    result = read_result(tmp_path / "result.json")
+    assert result["schedules_searched"] == 25
+    accurate = result["evaluated"][result["chosen"]["accurate"]]
+    evaluate = CliRunner().invoke(
+        app,
+        ["evaluate", *map(str, options), "--schedule", str(tmp_path / "accurate.json"), "--json"],
+    )
+    assert json.loads(evaluate.stdout)["accuracy"] == pytest.approx(accurate["accuracy"])
+
+
+@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("method", ["pds", "frontier", "nsga2"])
 def test_a_search_from_command_to_figures(method: str, checkpoint: Path, tmp_path: Path) -> None:
     out = tmp_path / method
@@ -96,6 +126,7 @@ def test_a_search_from_command_to_figures(method: str, checkpoint: Path, tmp_pat
         assert (out / figure).read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.usefixtures("quick")
 def test_the_table_fits_and_names_what_matters(checkpoint: Path, tmp_path: Path) -> None:
     ran = invoke("--checkpoint", checkpoint, "--data", "embedded", "--out", tmp_path / "out",
                  "--limit", 800, "--split-half", "--budget-us", 75.0)  # fmt: skip
