@@ -38,7 +38,7 @@ def volume(evaluations: Evaluations, found: list[Schedule]) -> int:
 
 def test_frontier_beats_pds_and_the_sampler_at_no_more_evaluations() -> None:
     ours, theirs, sampled = [], [], []
-    for seed in range(6):
+    for seed in range(4):
         network = SpikingMlp(boundaries=8, seed=seed)
         evaluations, accepted = ran(network, lambda e: pds(e, GATES))
         limit = len(evaluations.asked)
