@@ -139,7 +139,8 @@ def _representative(axis: Any, result: Row) -> None:
         _accuracy_line(axis, [delay + shift for delay in (1, 2, 3)], rows, colour, label)
     axis.set(xlabel="delay of this boundary alone (slots)", ylabel="accuracy (%)", xticks=[1, 2, 3])
     axis.set_title("c  Representative boundaries")
-    axis.legend(loc="best")
+    if axis.get_legend_handles_labels()[0]:  # a sampler may never try one boundary alone
+        axis.legend(loc="best")
 
 
 def _screening(axis: Any, result: Row) -> None:
