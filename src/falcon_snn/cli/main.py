@@ -18,6 +18,7 @@ from falcon_snn.cli import (
     doctor,
     energy,
     evaluate,
+    export,
     graph,
     hardware,
     latency,
@@ -68,6 +69,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.add_typer(search.app, name="search")
 app.command("adapt")(adapt.adapt)
 app.command("energy")(energy.energy)
+app.command("export")(export.export)
 app.command("classify")(classify.classify)
 
 
