@@ -215,7 +215,8 @@ def check(
     """
     full = dict.fromkeys(network.config.boundaries, network.config.slots)
     spiking, predictions = network.counts_and_predictions(x, lengths, full, backend)
-    counted, scores = qnn_values(network, x, lengths)
+    with torch.backends.cudnn.flags(enabled=False):  # its Winograd transforms are not exact
+        counted, scores = qnn_values(network, x, lengths)
     for name, values in counted.items():
         differing = int((spiking[name].long() != values.long()).sum())
         if differing:
