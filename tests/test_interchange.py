@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.training_data import CONFIG, WORDS
 from torch import Tensor, nn
 from typer.testing import CliRunner
@@ -19,6 +21,7 @@ from falcon_snn.hardware.profile import load_profile
 from falcon_snn.interchange.nir_graph import graph_from_nir
 from falcon_snn.interchange.nir_network import read_nir, write_nir
 from falcon_snn.interchange.onnx_network import check_onnx, run_onnx, sample_clips, write_onnx
+from falcon_snn.interchange.stage_builder import Window
 from falcon_snn.interchange.torch_graph import graph_from_torch
 from falcon_snn.network.convert import convert
 from falcon_snn.network.integer import IntegerFalcon
@@ -217,6 +220,19 @@ def test_a_nir_cnn_becomes_stages(tmp_path: Path) -> None:
         "linear": (24, 5, 1),
     }
     assert graph.outputs == ("linear",)
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), min_size=1, max_size=3))
+def test_windows_reach_as_far_as_their_sums(layers: list[tuple[int, int]]) -> None:
+    """Against the positions that output 0 and 1 begin with and end with, one by one."""
+    spans = [(0, 0), (1, 1)]
+    for kernel, stride in reversed(layers):
+        spans = [(first * stride, last * stride + kernel - 1) for first, last in spans]
+    window = Window()
+    for kernel, stride in layers:
+        window = window.then(Window((kernel,), (stride,)))
+    assert window.kernel == (spans[0][1] + 1,)
+    assert window.stride == (spans[1][0],)
 
 
 def test_a_nir_residual_becomes_a_residual(tmp_path: Path) -> None:

@@ -30,7 +30,8 @@ def read_nir_file(path: Path | str) -> Any:
         graph = nir.read(path)
     # The package raises whatever it stumbles over: OSError, KeyError, AssertionError, TypeError.
     except Exception as error:
-        raise FalconError(f"{path}: not a NIR file that can be read ({error})") from None
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise FalconError(f"{path}: not a NIR file that can be read ({reason})") from None
     if not isinstance(graph, nir.NIRGraph):
         raise FalconError(f"{path}: holds a single {type(graph).__name__}, not a graph")
     return graph
