@@ -56,6 +56,18 @@ def network() -> IntegerFalcon:
     return convert(trained())
 
 
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("trained") / "best.safetensors"
+    metadata = Metadata(CONFIG, WORDS, {"encoding": "even"}, 1, 0, {}, delays=MIXED)
+    save_checkpoint(file, metadata, prefixed("model.", trained().state_dict()))
+    return file
+
+
+def export(checkpoint: Path, *words: object) -> Any:
+    return CliRunner().invoke(app, ["export", "--checkpoint", str(checkpoint), *map(str, words)])
+
+
 def test_nir_holds_every_integer_and_the_schedule(network: IntegerFalcon, tmp_path: Path) -> None:
     write_nir(tmp_path / "falcon.nir", network, MIXED, WORDS)
     held, delays, words = read_nir(tmp_path / "falcon.nir")
@@ -102,10 +114,13 @@ def test_an_exported_falcon_is_timed_as_the_original(qk_prefix: int | None, tmp_
     )
 
 
-def test_onnx_gives_the_scores_of_full_lookahead(network: IntegerFalcon, tmp_path: Path) -> None:
+def test_onnx_gives_the_scores_of_full_lookahead(
+    network: IntegerFalcon, checkpoint: Path, tmp_path: Path
+) -> None:
     pytest.importorskip("onnxruntime", reason="needs falcon-snn[interchange]")
     file = tmp_path / "falcon.onnx"
-    write_onnx(file, network, WORDS)
+    told = export(checkpoint, "--format", "onnx", "--out", file)
+    assert "onnxruntime gives the scores of full lookahead" in " ".join(told.stderr.split())
     x, lengths = sample_clips(network, clips=3)
     shorter = x[:, :7], lengths.clamp(max=7)  # other numbers of clips and tokens than exported
     for clips in ((x, lengths), shorter):
@@ -136,22 +151,12 @@ def test_onnx_on_speech_agrees_with_the_qnn_of_training(tmp_path: Path) -> None:
     assert float((scores - trained_scores).abs().max()) < 0.05
 
 
-def test_export_command(tmp_path: Path) -> None:
-    checkpoint = tmp_path / "best.safetensors"
-    model = trained()
-    metadata = Metadata(CONFIG, WORDS, {"encoding": "even"}, 1, 0, {}, delays=MIXED)
-    save_checkpoint(checkpoint, metadata, prefixed("model.", model.state_dict()))
-
-    def run(*words: object) -> Any:
-        return CliRunner().invoke(
-            app, ["export", "--checkpoint", str(checkpoint), *map(str, words)]
-        )
-
+def test_export_command(checkpoint: Path, tmp_path: Path) -> None:
     file = tmp_path / "falcon.nir"
-    told = run("--format", "nir", "--out", file, "--json")
+    told = export(checkpoint, "--format", "nir", "--out", file, "--json")
     assert json.loads(told.stdout)["delays"] == MIXED
     assert read_nir(file)[1] == MIXED
-    run("--format", "nir", "--out", file, "--schedule", "uniform:2")
+    export(checkpoint, "--format", "nir", "--out", file, "--schedule", "uniform:2")
     assert set(read_nir(file)[1].values()) == {2}
     timed = CliRunner().invoke(app, ["latency", "--graph", str(file), "--json"])
     assert json.loads(timed.stdout)["slots"] == CONFIG.slots
@@ -159,7 +164,7 @@ def test_export_command(tmp_path: Path) -> None:
         (("--format", "pt"), "--format is 'pt'; choose nir or onnx"),
         (("--format", "onnx", "--schedule", "full"), "the QNN has no slots"),
     ):
-        error = run(*words, "--out", tmp_path / "x").exception
+        error = export(checkpoint, *words, "--out", tmp_path / "x").exception
         assert isinstance(error, FalconError)
         assert message in str(error)
 

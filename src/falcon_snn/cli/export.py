@@ -39,6 +39,7 @@ def export(
         delays = delays_of(schedule or ("own" if metadata.delays else "fastest"), metadata)
         write_nir(target, network, delays, metadata.words)
     else:
+        notice("following the network through torch's exporter; Medium takes about a minute")
         write_onnx(target, network, metadata.words)
     if as_json:
         print_json({"out": str(target), "format": file_format, "delays": delays})

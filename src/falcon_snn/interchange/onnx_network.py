@@ -5,6 +5,7 @@ sums are exact integers, so any runtime gives the predictions of full lookahead 
 """
 
 import json
+import logging
 import warnings
 from dataclasses import asdict
 from pathlib import Path
@@ -36,6 +37,8 @@ def write_onnx(path: Path, network: IntegerFalcon, words: tuple[str, ...]) -> No
     network = network.to("cpu")
     sample = sample_clips(network)
     axes = {"features": {0: "clips", 1: "tokens"}, "lengths": {0: "clips"}}
+    # torch's exporter warns about packages that this network does not use.
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         program = torch.onnx.export(
