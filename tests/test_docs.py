@@ -54,6 +54,18 @@ def test_pictures_and_links_are_there(page: Path) -> None:
         assert (page.parent / target).is_file(), f"{page.name} points to {target}"
 
 
+def test_the_paper_is_mapped_to_files_and_names_that_exist() -> None:
+    rows = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8").splitlines()
+    for row in [row for row in rows if row.startswith("|")][2:]:
+        _, _, code, checked, _ = row.split("|")
+        files = [ROOT / "src/falcon_snn" / name for name in re.findall(r"`(\w+/[\w/.]+)`", code)]
+        tests = [ROOT / "tests" / name for name in re.findall(r"`(test_\w+\.py)`", checked)]
+        assert tests, row
+        assert all(file.exists() for file in (*files, *tests)), row
+        source = "".join(file.read_text(encoding="utf-8") for file in files if file.is_file())
+        assert all(name in source for name in re.findall(r"`([A-Za-z_]+)`", code) if files), row
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks of a page run in order, in a folder that holds the examples and some recordings.
