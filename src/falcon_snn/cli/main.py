@@ -24,6 +24,7 @@ from falcon_snn.cli import (
     related_work,
     resources,
     search,
+    studio,
     sweep,
     theory,
     throughput,
@@ -69,6 +70,7 @@ app.add_typer(search.app, name="search")
 app.command("adapt")(adapt.adapt)
 app.command("energy")(energy.energy)
 app.command("classify")(classify.classify)
+app.command("studio")(studio.studio)
 
 
 def main() -> None:
