@@ -19,11 +19,9 @@ COLOURS = {
     "waiting": "#c9c3d6",
 }
 PATH_COLOUR = "#b03030"
-# Where a kind of bar lies in its row, from -0.5 (top) to 0.5: colour, offset and width.
-_PLACES = {
-    kind: (colour, *((0.15, 0.3) if kind == "waiting" else (-0.4, 0.8)))
-    for kind, colour in COLOURS.items()
-} | {"critical path": (PATH_COLOUR, 0.34, 0.16)}
+LEGEND = COLOURS | {"critical path": PATH_COLOUR}
+# Offset and width of thin bars in their row, which reaches from -0.5 (top) to 0.5.
+_THIN = {"waiting": (0.15, 0.3), "critical path": (0.34, 0.16)}
 _KIND_OF_STEP = {
     "analog": "analog pass", "fire": "firing", "quantise": "firing",
     "product": "attention", "drain": "attention", "elementwise": "attention",
@@ -34,7 +32,7 @@ class Bar(NamedTuple):
     """One bar of a timeline."""
 
     row: str
-    kind: str  # a key of COLOURS
+    kind: str  # a key of LEGEND
     label: str
     start_us: float
     end_us: float
@@ -241,7 +239,8 @@ def timeline_spec(timings: Mapping[str, Timing]) -> dict[str, Any]:
 def _traces(timing: Timing, found: list[Bar], axis: str) -> list[dict[str, Any]]:
     """A trace per kind of bar, on the axis of a run; the first run's has no number."""
     traces = []
-    for kind, (colour, offset, width) in _PLACES.items():
+    for kind, colour in LEGEND.items():
+        offset, width = _THIN.get(kind, (-0.4, 0.8))
         chosen = [bar for bar in found if bar.kind == kind]
         marker: dict[str, Any] = {"color": colour}
         if kind == "firing":  # a decision takes 30 ns; without an outline it could not be seen

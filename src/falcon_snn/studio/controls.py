@@ -36,7 +36,8 @@ class Field:
             self.slider = ui.slider(min=1, max=highest, step=1, value=1)
             self.slider.props(f'aria-label="{name}, slider" snap markers dense')
             self.slider.on_value_change(lambda event: self._moved(event.value))
-        self.input = ui.input().props(f'aria-label="{name}" type=number dense outlined')
+        self.input = ui.input().without_auto_validation()
+        self.input.props(f'aria-label="{name}" type=number dense outlined')
         self.input.props("hide-bottom-space no-error-icon step=any")
         if highest is not None:
             self.input.props(f"min=1 max={highest} step=1")
@@ -46,7 +47,6 @@ class Field:
         """Show the value of the state; what was typed and refused goes."""
         self.shown = f"{value:g}"
         self.input.value, self.input.error = self.shown, None
-        self.input.props(remove="error")
         if self.slider is not None:
             self.slider.value = value
 
@@ -56,10 +56,8 @@ class Field:
 
     def _typed(self, typed: str | None) -> None:
         text = "" if typed is None else str(typed).strip()
-        if text == self.shown:
-            self.input.props(remove="error")
-        elif not self.apply(lambda state: self.make(state, text)):
-            self.input.props("error")
+        accepted = text == self.shown or self.apply(lambda state: self.make(state, text))
+        self.input.error = None if accepted else ""  # red; the page says why
 
 
 class NetworkControls:
@@ -108,11 +106,17 @@ class HardwareControls:
         self.apply, self.refuse = apply, refuse
         with ui.card().classes("panel"):
             ui.label("Hardware").classes("panel-title")
-            self.profile = ui.select(
-                [*shipped_profiles()], label="profile", on_change=lambda e: self._chosen(e.value)
-            ).props("dense outlined")
+            self.profile = (
+                ui.select(
+                    [*shipped_profiles()],
+                    label="profile",
+                    on_change=lambda e: self._chosen(e.value),
+                )
+                .props("dense outlined")
+                .classes("w-full")
+            )
             ui.upload(
-                label="Drop a profile here (TOML)", auto_upload=True, max_files=None,
+                label="Drop a profile here (TOML)", auto_upload=True,
                 max_file_size=MAX_PROFILE_BYTES, on_upload=self._uploaded,
                 on_rejected=lambda _: refuse(
                     FalconError("that file is over 1 MB; drop a hardware profile in TOML")
@@ -181,6 +185,10 @@ class DelayControls:
                 ui.button("save", icon="download", on_click=save).props(
                     'dense no-caps unelevated padding="4px 10px" aria-label="Save the schedule"'
                 ).tooltip("Save as a file for falcon-snn --schedule FILE")
+            ui.label(
+                "Slack: how much later its spikes may come without moving the end. "
+                "+1 adds: what one more slot of delay would cost. Both in µs."
+            ).classes("remark")
             self.list = ui.element("div").classes("w-full")
 
     def _button(self, name: str, meaning: str) -> None:
@@ -214,12 +222,8 @@ class DelayControls:
                     with ui.element("div").classes("delay head"):
                         ui.label(group).classes("group")
                         ui.label("delay")
-                        ui.label("slack µs").classes("figure").tooltip(
-                            "How much later its spikes may come without moving the end"
-                        )
-                        ui.label("+1 adds").classes("figure").tooltip(
-                            "Core latency (µs) that one more slot of delay adds"
-                        )
+                        ui.label("slack").classes("figure")
+                        ui.label("+1 adds").classes("figure")
                     for boundary in names:
                         self._draw_row(boundary, slots)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from nicegui import ui
 
 from falcon_snn.pipeline.timing import PARTS, PathStep, Timing
-from falcon_snn.report.timeline import timeline_spec
+from falcon_snn.report.timeline import LEGEND, timeline_spec
 from falcon_snn.studio.numbers import Latency, Outlook, Rate
 from falcon_snn.studio.state import BELOW, StudioState
 
@@ -34,7 +34,7 @@ class Summary:
             with ui.element("div").classes("parts").props('role="img"') as self.bar:
                 self.parts = {part: ui.element("div").classes("part") for part in PARTS}
             with ui.row().classes("gap-x-5 gap-y-1"):
-                self.legend = {part: _legend(part) for part in PARTS}
+                self.legend = {part: _legend("", PART_COLOURS[part]) for part in PARTS}
             with ui.expansion("Every step of it").classes("w-full").props("dense"):
                 self.steps = ui.table(
                     columns=[
@@ -76,6 +76,9 @@ class Timeline:
                     self.below = ui.toggle(
                         BELOW, value=state.below, on_change=lambda e: choose(e.value)
                     ).props("dense no-caps unelevated")
+            with ui.row().classes("gap-x-5 gap-y-1"):
+                for kind, colour in LEGEND.items():
+                    _legend(kind, colour)
             self.plot = ui.plotly({"data": [], "layout": {}}).classes("w-full")
             self.plot.props('role="img" aria-label="Timeline of every stage"')
 
@@ -89,9 +92,9 @@ class Timeline:
         rows = sum(len(axis["categoryarray"]) for axis in _y_axes(figure["layout"]))
         figure["layout"] |= {
             **_plain_layout(),
-            "height": 90 + 17 * rows + 34 * (len(timings) - 1),
-            "margin": {"l": 8, "r": 8, "t": 50, "b": 40},
-            "legend": {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom"},
+            "height": 68 + 17 * rows + 34 * (len(timings) - 1),
+            "margin": {"l": 8, "r": 8, "t": 28, "b": 40},
+            "showlegend": False,
         }
         figure["layout"]["xaxis"] |= {"gridcolor": _GRID, "zeroline": False}
         for axis in _y_axes(figure["layout"]):
@@ -159,13 +162,14 @@ def _against(rival_us: float, core_us: float) -> str:
 
 
 def _rate_text(snn: Rate, qnn: Rate) -> str:
-    return f"{snn.samples_per_s:,.0f}/s, limited by {snn.limited_by}; QNN {qnn.interval_us:.2f} µs"
+    limit = snn.limited_by.removesuffix(".array")
+    return f"{snn.samples_per_s:,.0f}/s, limited by {limit}; QNN {qnn.interval_us:.2f} µs"
 
 
-def _legend(part: str) -> ui.label:
+def _legend(text: str, colour: str) -> ui.label:
     with ui.row().classes("items-center gap-2 no-wrap"):
-        ui.element("div").classes("swatch").style(f"background: {PART_COLOURS[part]}")
-        return ui.label().classes("text-sm")
+        ui.element("div").classes("swatch").style(f"background: {colour}")
+        return ui.label(text).classes("text-sm")
 
 
 def _column(name: str, label: str, align: str = "right") -> dict[str, str]:
