@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from falcon_snn.studio.sample import Sample
 
 STYLE = Path(__file__).with_name("studio.css")
+FIGURES_FIRST_S = 0.02  # the browser shows the figures, then draws the timeline
 SETTLE_S = 0.15  # what is slow starts when nothing has changed for so long
 
 
@@ -109,13 +110,16 @@ class Page:
         self.delays.show(self.state, now)
         self.networks.show(self.state)
         self.hardware.show(self.state)
-        self.timeline.show(self.state, now)
         if renew_address:
             ui.navigate.history.replace(f"/?{states.to_query(self.state)}")
-        background_tasks.create(self._show_rest(self.state))
+        background_tasks.create(self._show_rest(self.state, now))
 
-    async def _show_rest(self, state: StudioState) -> None:
-        """Throughput, the price of one more slot, the clips; dropped if the state moves on."""
+    async def _show_rest(self, state: StudioState, now: numbers.Latency) -> None:
+        """Timeline, throughput, what one more slot adds, the clips; until the state moves on."""
+        await asyncio.sleep(FIGURES_FIRST_S)
+        if state is not self.state:
+            return
+        self.timeline.show(state, now)
         await asyncio.sleep(SETTLE_S)
         if state is not self.state:
             return
