@@ -96,8 +96,10 @@ def test_a_change_of_network_or_slots_keeps_what_fits() -> None:
     assert (large.delays["block0.ffn1"], large.delays["block4.ffn1"]) == (7, 1)
     short = states.with_slots(state, "2")
     assert (short.prefix, short.delays["block0.ffn1"], short.delays["stem.fc1"]) == (2, 2, 2)
-    longer = states.with_slots(state, "8")  # full lookahead stays full
-    assert (longer.prefix, longer.delays["block0.ffn1"], longer.delays["stem.fc1"]) == (8, 8, 3)
+    longer = states.with_slots(state, "8")
+    assert (longer.prefix, longer.delays["block0.ffn1"], longer.delays["stem.fc1"]) == (8, 7, 3)
+    waiting_less = states.with_slots(states.with_prefix(state, "4"), "8")
+    assert waiting_less.prefix == 4
 
 
 def test_t_cycle_is_exact() -> None:

@@ -103,12 +103,12 @@ class HardwareControls:
     def __init__(
         self, apply: Apply, state: StudioState, refuse: Callable[[FalconError], None]
     ) -> None:
-        self.apply, self.refuse = apply, refuse
+        self.apply, self.refuse, self.shipped = apply, refuse, [*shipped_profiles()]
         with ui.card().classes("panel"):
             ui.label("Hardware").classes("panel-title")
             self.profile = (
                 ui.select(
-                    [*shipped_profiles()],
+                    self.shipped,
                     label="profile",
                     on_change=lambda e: self._chosen(e.value),
                 )
@@ -143,13 +143,14 @@ class HardwareControls:
 
     def show(self, state: StudioState) -> None:
         name = state.profile.name
-        self.profile.set_options([*dict.fromkeys((*shipped_profiles(), name))], value=name)
+        if name != self.profile.value:
+            self.profile.set_options([*dict.fromkeys((*self.shipped, name))], value=name)
         self.t_cycle.show(state.profile.t_cycle_ns)
         self.active_rows.show(state.profile.active_rows)
         self.attention.value = state.profile.attention
 
     def _chosen(self, name: str) -> None:
-        if name in shipped_profiles():
+        if name in self.shipped:
             self.apply(
                 lambda s: (
                     s if s.profile.name == name else states.with_profile(s, load_profile(name))

@@ -82,8 +82,8 @@ class Page:
             with ui.element("div").classes("summary"):
                 self.summary = Summary()
             with ui.element("div").classes("controls"):
-                self.delays = DelayControls(self.apply, self._save)
                 self.networks = NetworkControls(self.apply, self.state)
+                self.delays = DelayControls(self.apply, self._save)
                 self.hardware = HardwareControls(self.apply, self.state, self._refuse)
             with ui.element("div").classes("charts"):
                 self.timeline = Timeline(self._choose_below, self.state)
@@ -120,6 +120,7 @@ class Page:
         if state is not self.state:
             return
         self.timeline.show(state, now)
+        self.summary.show_steps(now)
         await asyncio.sleep(SETTLE_S)
         if state is not self.state:
             return

@@ -58,6 +58,8 @@ class Summary:
             self.legend[part].set_text(f"{part} {took_us:.2f} µs ({share:.0%})")
             said.append(f"{part} {took_us:.2f} µs")
         self.bar.props(f'aria-label="{", ".join(said)}"')
+
+    def show_steps(self, now: Latency) -> None:
         self.steps.rows = [_path_row(now.snn, step) for step in now.path]
 
     def show_outlook(self, outlook: Outlook) -> None:

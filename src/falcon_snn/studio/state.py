@@ -62,15 +62,12 @@ def with_network(state: StudioState, model: str, dataset: str) -> StudioState:
 
 
 def with_slots(state: StudioState, typed: str) -> StudioState:
-    """Another T; what waited for all slots still does, other delays are cut to T."""
+    """Another T; delays are cut to it, and Q and K that waited for all slots still do."""
     slots = _whole(typed, "T")
     falcon_config(state.model, state.dataset, slots=slots)  # says what is wrong with it
-
-    def fit(wait: int) -> int:
-        return slots if wait == state.slots else min(wait, slots)
-
-    delays = {name: fit(delay) for name, delay in state.delays.items()}
-    return replace(state, slots=slots, prefix=fit(state.prefix), delays=delays)
+    prefix = slots if state.prefix == state.slots else min(state.prefix, slots)
+    delays = {name: min(delay, slots) for name, delay in state.delays.items()}
+    return replace(state, slots=slots, prefix=prefix, delays=delays)
 
 
 def with_prefix(state: StudioState, typed: str) -> StudioState:
