@@ -137,8 +137,8 @@ def test_the_clips_show_what_a_schedule_does(tmp_path: Path) -> None:
         x=torch.randn(6, 98, 64, generator=draw),
         lengths=torch.tensor([98, 98, 60, 98, 40, 98]),
     )
-    sample = Sample(checkpoint, config, clips)
     fastest = first_state("tiny")
+    sample = Sample(checkpoint, fastest, clips)
     assert sample.fits(fastest)
     assert not sample.fits(states.with_slots(fastest, "6"))
     assert set(sample.effect(fastest).changed.values()) == {0.0}

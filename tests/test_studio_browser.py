@@ -279,4 +279,5 @@ def test_a_checkpoint_adds_accuracy_and_changed_spikes(
         page.wait_for_url("**stem.fc1=5**")
         expect(page.get_by_label("Changed spikes per stage")).to_contain_text("block0.residual2")
         field(page, "spike slots T").fill("6")
-        expect(result(page, "accuracy")).to_contain_text("T = 7; choose these")
+        expect(result(page, "accuracy")).to_contain_text("Falcon-Tiny SSC with T = 7")
+        expect(page.get_by_label("Changed spikes per stage")).to_be_hidden()

@@ -1,5 +1,6 @@
 """`falcon-snn studio`: a page on this machine to play with the delays."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,10 +46,9 @@ def _load(checkpoint: Path, data: str, clips: int) -> "tuple[StudioState, Sample
     _, metadata = load_network(checkpoint)
     config = metadata.config
     start = first_state(*names_of(config), config.slots, config.prefix)
-    sample = Sample(checkpoint, config, load_split(data, "validation", clips, metadata.words))
-    if not sample.fits(start):
+    if replace(start.config, classes=config.classes, qk_prefix=config.qk_prefix) != config:
         raise FalconError(f"{checkpoint}: not a tiny, medium or large Falcon network")
-    return start, sample
+    return start, Sample(checkpoint, start, load_split(data, "validation", clips, metadata.words))
 
 
 def _demand_free(host: str, port: int) -> None:

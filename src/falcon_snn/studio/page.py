@@ -132,20 +132,18 @@ class Page:
         if self.sample is None or self.clips is None:
             return
         if not self.sample.fits(state):
-            own = self.sample.config
-            self.clips.say(
-                f"The checkpoint has {own.blocks} blocks, {own.features} features and "
-                f"T = {own.slots}; choose these to see its accuracy."
+            own = self.sample.own
+            self.clips.decline(
+                f"The checkpoint is {own.network} with T = {own.slots}; choose these to see more."
             )
             return
-        self.clips.say("running …")
         async with self.sample_free:
             if state is not self.state:
                 return
             try:
                 effect = await asyncio.to_thread(self.sample.effect, state)
             except FalconError as error:
-                self.clips.say(str(error))
+                self.clips.decline(str(error))
                 return
         if state is self.state:
             self.clips.show(effect)

@@ -43,7 +43,7 @@ class Summary:
                         _column("takes", "takes µs"),
                     ],
                     rows=[], row_key="start",
-                ).props("dense flat hide-pagination").classes("w-full")  # fmt: skip
+                ).props("dense flat hide-pagination").classes("w-full steps")  # fmt: skip
                 self.steps.props(":rows-per-page-options=[0]")
 
     def show(self, now: Latency) -> None:
@@ -111,16 +111,21 @@ class SamplePanel:
         with ui.card().classes("panel"):
             ui.label("On a sample of clips").classes("panel-title")
             self.text = ui.label("…").props('role="status" data-result="accuracy"')
-            ui.label("Share of each stage's spike bytes that differ from delay 1 everywhere")
-            self.plot = ui.plotly({"data": [], "layout": {}}).classes("w-full")
-            self.plot.props('role="img" aria-label="Changed spikes per stage"')
+            with ui.element("div").classes("w-full") as self.changed:
+                ui.label("Share of each stage's spike bytes that differ from delay 1 everywhere")
+                self.plot = ui.plotly({"data": [], "layout": {}}).classes("w-full")
+                self.plot.props('role="img" aria-label="Changed spikes per stage"')
+        self.decline("…")
 
-    def say(self, text: str) -> None:
-        self.text.set_text(text)
+    def decline(self, why: str) -> None:
+        """There is nothing to show; say why."""
+        self.text.set_text(why)
+        self.changed.set_visibility(False)
 
     def show(self, effect: "Effect") -> None:
         gain = effect.right - effect.right_fastest
-        self.say(
+        self.changed.set_visibility(True)
+        self.text.set_text(
             f"{effect.right / effect.clips:.1%} right ({effect.right} of {effect.clips} clips; "
             f"{gain:+d} against delay 1)"
         )

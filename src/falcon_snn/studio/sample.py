@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import torch
 
-from falcon_snn.config import FalconConfig
 from falcon_snn.data.examples import Examples
 from falcon_snn.network.integer import IntegerFalcon, Streams
 from falcon_snn.studio.state import StudioState
@@ -35,17 +34,15 @@ class _Fastest:
 class Sample:
     """Clips, a checkpoint, and its runs with delay 1 that schedules are compared with."""
 
-    def __init__(self, checkpoint: Path, config: FalconConfig, examples: Examples) -> None:
-        self.checkpoint, self.config, self.examples = checkpoint, config, examples
+    def __init__(self, checkpoint: Path, own: StudioState, examples: Examples) -> None:
+        self.checkpoint, self.own, self.examples = checkpoint, own, examples
         self.lengths = None if same_length(examples) else examples.lengths
         self._fastest: dict[int, _Fastest] = {}
 
     def fits(self, state: StudioState) -> bool:
         """Whether the state is about the checkpoint's network."""
-        own, chosen = self.config, state.config
-        return (own.blocks, own.features, own.hidden, own.slots) == (
-            chosen.blocks, chosen.features, chosen.hidden, chosen.slots,
-        )  # fmt: skip
+        own = self.own
+        return (state.model, state.dataset, state.slots) == (own.model, own.dataset, own.slots)
 
     @torch.no_grad()
     def effect(self, state: StudioState) -> Effect:
