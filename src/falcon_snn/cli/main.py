@@ -25,6 +25,7 @@ from falcon_snn.cli import (
     related_work,
     resources,
     search,
+    studio,
     sweep,
     theory,
     throughput,
@@ -71,6 +72,7 @@ app.command("adapt")(adapt.adapt)
 app.command("energy")(energy.energy)
 app.command("export")(export.export)
 app.command("classify")(classify.classify)
+app.command("studio")(studio.studio)
 
 
 def main() -> None:
