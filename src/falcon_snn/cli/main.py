@@ -5,8 +5,10 @@ commands never load torch.
 """
 
 import sys
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from falcon_snn import __version__
 from falcon_snn.cli import (
@@ -33,8 +35,24 @@ from falcon_snn.cli import (
 )
 from falcon_snn.errors import FalconError
 
+# The order in which a person would meet them; `--help` lists them so.
+ORDER = (
+    "doctor", "run", "report", "studio", "theory", "hardware", "latency", "throughput",
+    "resources", "sweep", "related-work", "graph", "data", "describe", "train", "convert",
+    "evaluate", "search", "adapt", "energy", "classify", "export", "models", "results", "reproduce",
+)  # fmt: skip
+
+
+class InOrder(TyperGroup):
+    """Typer lists groups after commands; people look for them in the order of use."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(self.commands, key=ORDER.index)
+
+
 app = typer.Typer(
     name="falcon-snn",
+    cls=InOrder,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
