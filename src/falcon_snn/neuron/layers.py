@@ -49,6 +49,11 @@ def linear(
         from falcon_snn.neuron import fused
 
         return fused.linear(packed, weight, neurons, slots, delay)
+    if backend == "numba":
+        from falcon_snn.neuron import layers_numba
+
+        image, kernel = packed[None, :, None], weight[:, None, None]  # a 1x1 convolution
+        return layers_numba.product(image, kernel, neurons, slots, delay).flatten(0, 2)
     if delay == slots:
         total = _product(count(packed), weight)
         return _full_lookahead(total, neurons, slots, backend)
@@ -73,6 +78,12 @@ def conv(
         from falcon_snn.neuron import fused
 
         return fused.conv(bordered, weight, neurons, slots, delay, stride, border=border)
+    if backend == "numba":
+        from falcon_snn.neuron import layers_numba
+
+        return layers_numba.product(
+            bordered, weight, neurons, slots, delay, stride, border=border
+        )
     windows = bordered.unfold(1, 3, 1).unfold(2, 3, stride)  # [clip, token, feature, c, kt, kf]
     clips, tokens, features = windows.shape[:3]
     rows = windows.permute(0, 1, 2, 4, 5, 3).reshape(clips * tokens * features, -1)
