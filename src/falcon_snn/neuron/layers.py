@@ -134,14 +134,19 @@ def attention(
     def split(x: Tensor) -> Tensor:
         return x.float().view(*x.shape[:2], heads, -1).transpose(1, 2)
 
-    scores = (split(q) @ split(k).transpose(2, 3)).int()
-    levels = torch.empty_like(scores)
-    for head in range(heads):
-        edges = curve.table[head, 1:256].contiguous()
-        levels[:, head] = torch.bucketize(scores[:, head].contiguous(), edges, right=True)
-    if lengths is not None:
-        levels *= _inside(lengths, q.shape[1])[:, None, None, :]
-    mixed = (levels.float() @ split(count(v))).transpose(1, 2).flatten(2)
+    scores = split(q) @ split(k).transpose(2, 3)
+    if backend == "numba":
+        from falcon_snn.neuron import layers_numba
+
+        levels = layers_numba.attention_codes(scores, curve.table, _all_or(lengths, q))
+    else:
+        levels = torch.empty_like(scores)
+        for head in range(heads):
+            edges = curve.table[head, 1:256].contiguous()
+            levels[:, head] = torch.bucketize(scores[:, head].int(), edges, right=True)
+        if lengths is not None:
+            levels *= _inside(lengths, q.shape[1])[:, None, None, :]
+    mixed = (levels @ split(count(v))).transpose(1, 2).flatten(2)
     out = _full_lookahead(mixed.flatten(0, 1), neurons, slots, backend)
     return out.view(v.shape)
 
@@ -158,6 +163,11 @@ def encode(
         from falcon_snn.neuron import fused
 
         return fused.encode(features, weight, lengths, neurons, slots, kind)
+    if backend == "numba":
+        from falcon_snn.neuron import layers_numba
+
+        trains = encoding_table(slots, kind)
+        return layers_numba.encode(features, weight, _all_or(lengths, features), neurons, trains)
     clips, tokens, bands = features.shape
     if lengths is not None:
         features = features * _inside(lengths, tokens)[:, :, None]
@@ -194,6 +204,11 @@ class AttentionCurve:
     table: Tensor  # int32 [heads, 257], rises with c
     slope: Tensor  # float32 [heads]
     offset: Tensor  # float32 [heads]
+
+
+def _all_or(lengths: Tensor | None, x: Tensor) -> Tensor:
+    """The lengths, or those of clips [clip, token, ...] without padding."""
+    return torch.full((x.shape[0],), x.shape[1]) if lengths is None else lengths
 
 
 def _inside(lengths: Tensor, tokens: int) -> Tensor:

@@ -42,28 +42,32 @@ def product(
     use_torch_threads()
     _product(
         image.contiguous().numpy(), _rows(weight, stride).numpy(), *per_line, slots, delay,
-        outputs, edge, out.numpy(),
+        pixel_taps, edge, out.numpy(),
     )  # fmt: skip
     return out
 
 
 def _rows(weight: Tensor, stride: int) -> Tensor:
-    """What one spike adds, [pixel mod stride, line tap, channel, outputs it reaches side by side].
+    """What a spike adds: [line mod taps, pixel mod stride, channel, outputs it reaches].
 
-    Pixel p reaches the outputs f with stride f + tap = p, so neighbours in f have falling taps.
-    16 bits where no sum of one slot can leave them, for twice the sums per instruction.
+    A spike on line l and pixel p reaches the outputs of lines l - tap, which lie in a ring of as
+    many lines as there are taps, and of features f with stride f + tap = p. Sums have the order
+    [feature, ring, output], so all that a spike adds lies side by side.
+    16 bits where no sum of one slot can leave them: twice the sums per instruction.
     """
-    reach = int(weight.flatten(1).abs().sum(dim=1, dtype=torch.int64).max())
     outputs, line_taps, pixel_taps, channels = weight.shape
+    reach = int(weight.flatten(1).int().abs().sum(dim=1).max())
     span = -(-pixel_taps // stride)
-    rows = weight.new_zeros(
-        (stride, line_taps, channels, span, outputs),
+    rows = torch.zeros(
+        (line_taps, stride, channels, span, line_taps, outputs),
         dtype=torch.int16 if reach < 1 << 15 else torch.int32,
     )
-    for phase in range(min(stride, pixel_taps)):
-        taps = weight[:, :, phase::stride].flip(2).permute(1, 3, 2, 0)
-        rows[phase, :, :, span - taps.shape[2] :] = taps
-    return rows.flatten(3)
+    for line in range(line_taps):
+        ring = (line - torch.arange(line_taps)) % line_taps
+        for phase in range(min(stride, pixel_taps)):
+            taps = weight[:, ring, phase::stride].flip(2)  # neighbours in f have falling taps
+            rows[line, phase, :, span - taps.shape[2] :] = taps.permute(3, 2, 1, 0)
+    return rows.flatten(4)
 
 
 def _bit_positions() -> np.ndarray[tuple[int, int], np.dtype[np.uint32]]:
@@ -81,67 +85,161 @@ _COUNTS = np.array([byte.bit_count() for byte in range(256)], np.uint8)
 
 @njit(parallel=True, cache=True, error_model="numpy", nogil=True)
 def _product(  # type: ignore[no-untyped-def]
-    image, rows, initial, static_per_slot, threshold, factor, slots, delay, outputs, edge, out
+    image, rows, initial, static_per_slot, threshold, factor, slots, delay, pixel_taps, edge, out
 ):
     clips, lines, pixels, channels = image.shape
-    stride, line_taps, _, width = rows.shape
-    span = width // outputs
-    tokens = lines - line_taps + 1
+    line_taps, stride, _, span, cell = rows.shape  # a cell: the outputs of one feature
+    outputs = out.shape[3]
     neurons = initial.shape[0]
-    # Sums of a line of outputs, with room on both sides for spikes at its ends.
-    line_size = ((pixels - 1) // stride + span) * outputs
-    first_sum = (span - 1) * outputs
+    tokens = lines - line_taps + 1
     weights = rows.ravel()
-    slot_starts = _POSITIONS * np.uint32(line_taps * line_size)
+    # One line of sums has room on both sides for spikes at its ends.
+    size = ((pixels - 1) // stride + span) * cell
     chunks = (tokens + CHUNK - 1) // CHUNK
     for task in prange(clips * chunks):
         clip = task // chunks
         begin = task % chunks * CHUNK
         end = min(begin + CHUNK, tokens)
-        sums = np.zeros((slots, line_taps, line_size), rows.dtype)  # a ring of unfinished lines
-        flat_sums = sums.ravel()
+        sums = np.zeros(slots * size, rows.dtype)
+        by_ring = sums.reshape(slots, size // cell, line_taps, outputs)[:, span - 1 :]
+        current = np.empty(neurons, np.int32)
         potential = np.empty(neurons, np.int32)
-        slot_start = np.empty(8 * channels, np.uint32)
-        row_start = np.empty(8 * channels, np.uint32)
+        active = np.empty(channels, np.uint32)
+        spikes = np.empty(8 * channels, np.uint32)
         for line in range(begin, end + line_taps - 1):
             for pixel in range(pixels):
-                bytes_ = image[clip, line, pixel]
-                events = _events(bytes_, slot_starts, width, slot_start, row_start)
                 phase = pixel % stride
-                at = pixel // stride * outputs
-                for tap in range(max(0, line - end + 1), min(line_taps, line - begin + 1)):
-                    to = np.uint64((line - tap) % line_taps * line_size + at)
-                    of = np.uint64((phase * line_taps + tap) * channels * width)
-                    for event in range(events):
-                        add(flat_sums, slot_start[event] + to, weights, row_start[event] + of, np.uint64(width))
+                reached = (pixel_taps - phase + stride - 1) // stride
+                start = (pixel // stride + span - reached) * cell
+                row = ((line % line_taps * stride + phase) * channels * span + span - reached) * cell
+                events = _events(image[clip, line, pixel], slots, active, spikes)
+                for event in range(events):
+                    slot, channel = spikes[event] & 7, spikes[event] >> 3
+                    _add(
+                        sums, np.uint64(slot * size + start),
+                        weights, np.uint64(channel * span * cell + row), reached * cell,
+                    )  # fmt: skip
             token = line - line_taps + 1
+            ring = token % line_taps
             if token >= begin:
-                ring = token % line_taps
                 packed = out[clip, token + edge].ravel()[edge * outputs : edge * outputs + neurons]
                 potential[:] = initial
                 next_input = 0
                 for slot in range(slots):
                     while next_input < min(slot + delay, slots):
-                        current = sums[next_input, ring, first_sum : first_sum + neurons]
+                        for i in range(neurons // outputs):
+                            for j in range(outputs):
+                                current[i * outputs + j] = by_ring[next_input, i, ring, j]
                         add_slot(potential, static_per_slot, factor, current)
                         next_input += 1
                     decide(slot, potential, threshold, packed)
-                sums[:, ring] = 0
+            sums.reshape(-1, line_taps, outputs)[:, ring] = 0
 
 
 @njit(cache=True, error_model="numpy", nogil=True, inline="always")
-def _events(bytes_, slot_starts, width, slot_start, row_start):  # type: ignore[no-untyped-def]
-    """List the spikes of a pixel; branch-free, eight places are written and the set bits kept."""
-    events = 0
-    for channel in range(bytes_.shape[0]):
-        byte = bytes_[channel]
-        for k in range(8):
-            slot_start[events + k] = slot_starts[byte, k]
-            row_start[events + k] = channel * width
-        events += _COUNTS[byte]
+def _events(train, slots, active, spikes):  # type: ignore[no-untyped-def]
+    """List a pixel's spikes as 8 channel + slot; no branch that a processor could mispredict."""
+    mask = np.uint8((1 << slots) - 1)
+    n = np.uint64(0)
+    for channel in range(train.shape[0]):
+        active[n] = channel
+        n += np.uint64((train[channel] & mask) != 0)
+    events = np.uint64(0)
+    for i in range(n):
+        channel = active[i]
+        byte = train[channel] & mask
+        for k in range(np.uint64(8)):  # all places are written, as many kept as bits are set
+            spikes[events + k] = (channel << 3) + _POSITIONS[byte, k]
+        events += np.uint64(_COUNTS[byte])
     return events
 
+
 @njit(cache=True, error_model="numpy", nogil=True, inline="always")
-def add(sums, to, weights, of, width):
-    for i in range(width):
-        sums[to + i] += weights[of + i]
+def _add(sums, start, weights, row, size):  # type: ignore[no-untyped-def]
+    # Unsigned indices: no test for negative ones, so the loop becomes vector instructions.
+    for i in range(np.uint64(size)):
+        sums[start + i] += weights[row + i]
+
+
+def encode(
+    features: Tensor, weight: Tensor, lengths: Tensor, neurons: "IntegerNeurons",
+    trains: tuple[int, ...],
+) -> Tensor:  # fmt: skip
+    """Source trains of int8 features [clip, token, feature], see `layers.encode`."""
+    clips, tokens, bands = features.shape
+    outputs = weight.shape[0]
+    out = torch.zeros((clips, tokens + 2, bands // 2 + 2, outputs), dtype=torch.uint8)
+    use_torch_threads()
+    _encode(
+        features.contiguous().numpy(), weight.int().numpy(), lengths.numpy(),
+        neurons.initial.numpy(), neurons.static.numpy(), neurons.threshold.numpy(),
+        neurons.factor.numpy(), np.array(trains, np.uint8), out.numpy(),
+    )  # fmt: skip
+    return out
+
+
+@njit(parallel=True, cache=True, error_model="numpy", nogil=True)
+def _encode(  # type: ignore[no-untyped-def]
+    features, weight, lengths, initial, static_per_slot, threshold, factor, trains, out
+):
+    clips, tokens, bands = features.shape
+    slots = trains.shape[0] - 1
+    half = bands // 2
+    for task in prange(clips * tokens):
+        clip = task // tokens
+        token = task % tokens
+        if token >= lengths[clip]:
+            continue
+        seen = np.zeros((25, half), np.int32)  # per tap, the input of each output feature
+        for tap in range(25):
+            line = token + tap // 5 - 2
+            if 0 <= line < lengths[clip]:
+                for feature in range(half):
+                    band = 2 * feature + tap % 5 - 2
+                    if 0 <= band < bands:
+                        seen[tap, feature] = features[clip, line, band]
+        potential = np.empty(half, np.int32)
+        count = np.empty(half, np.int32)
+        for output in range(weight.shape[0]):
+            potential[:] = 0
+            count[:] = 0
+            for tap in range(25):
+                add_scaled(potential, weight[output, tap] * factor[output], seen[tap])
+            constant = initial[output] + slots * static_per_slot[output]
+            potential += np.int32(constant)
+            level = threshold[output]
+            for _ in range(slots):
+                for feature in range(half):
+                    fires = potential[feature] >= level
+                    count[feature] += 1 if fires else 0
+                    potential[feature] -= level if fires else np.int32(0)
+            for feature in range(half):
+                out[clip, token + 1, feature + 1, output] = trains[count[feature]]
+
+
+@njit(cache=True, error_model="numpy", nogil=True, inline="always")
+def add_scaled(total, scale, values):  # type: ignore[no-untyped-def]
+    for i in range(total.shape[0]):
+        total[i] += np.int32(scale) * values[i]
+
+
+def attention_codes(scores: Tensor, table: Tensor, lengths: Tensor) -> Tensor:
+    """Codes of the map for scores [clip, head, query, key], in their place; 0 for padded keys."""
+    use_torch_threads()
+    _attention_codes(scores.numpy(), table.numpy(), lengths.numpy())
+    return scores
+
+
+@njit(parallel=True, cache=True, error_model="numpy", nogil=True)
+def _attention_codes(scores, table, lengths):  # type: ignore[no-untyped-def]
+    clips, heads, tokens, _ = scores.shape
+    for task in prange(clips * heads):
+        clip = task // heads
+        head = task % heads
+        for query in range(tokens):
+            for key in range(tokens):
+                score = np.int32(scores[clip, head, query, key])
+                code = 0
+                for bit in range(7, -1, -1):  # the largest code whose smallest score is reached
+                    code += (1 << bit) if score >= table[head, code + (1 << bit)] else 0
+                scores[clip, head, query, key] = code if key < lengths[clip] else 0
