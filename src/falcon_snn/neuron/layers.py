@@ -3,8 +3,8 @@
 A layer's numbers are rounded once, at conversion, onto an int32 grid that cannot overflow; after
 that every backend adds and compares integers, so all of them give the same spikes bit for bit.
 
-Backends: `triton` (fused kernels), `numba` and `torch` (matrix products in float32, whose sums of
-integers below 2^24 are exact in any order; the firing rule in integers).
+Backends: `triton` (fused kernels for GPUs), `numba` (event-driven kernels for CPUs) and `torch`
+(matrix products in float32, whose sums of integers below 2^24 are exact in any order).
 """
 
 from dataclasses import dataclass
@@ -81,9 +81,7 @@ def conv(
     if backend == "numba":
         from falcon_snn.neuron import layers_numba
 
-        return layers_numba.product(
-            bordered, weight, neurons, slots, delay, stride, border=border
-        )
+        return layers_numba.product(bordered, weight, neurons, slots, delay, stride, border=border)
     windows = bordered.unfold(1, 3, 1).unfold(2, 3, stride)  # [clip, token, feature, c, kt, kf]
     clips, tokens, features = windows.shape[:3]
     rows = windows.permute(0, 1, 2, 4, 5, 3).reshape(clips * tokens * features, -1)
@@ -166,8 +164,8 @@ def encode(
     if backend == "numba":
         from falcon_snn.neuron import layers_numba
 
-        trains = encoding_table(slots, kind)
-        return layers_numba.encode(features, weight, _all_or(lengths, features), neurons, trains)
+        real = _all_or(lengths, features)
+        return layers_numba.encode(features, weight, real, neurons, encoding_table(slots, kind))
     clips, tokens, bands = features.shape
     if lengths is not None:
         features = features * _inside(lengths, tokens)[:, :, None]

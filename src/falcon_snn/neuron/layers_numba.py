@@ -1,8 +1,8 @@
-"""Spiking products on the CPU, driven by events: work is done for spikes only.
+"""Integer layers on the CPU; `layers` calls these for backend `numba`.
 
-A linear layer is a 1x1 convolution of an image with one pixel per line, so one kernel serves both.
-Each spike adds rows of weights to the sums of its slot, for every output that sees its pixel; no
-window is copied and no current goes to memory. Sums of integers: equal to backend `torch`.
+Products are driven by events: each spike adds its weights to the sums of its slot, for all outputs
+that see it, so work follows the spikes, no window is copied and no current goes to memory. A linear
+layer is a 1x1 convolution of an image with one pixel per line: one kernel serves both.
 """
 
 from typing import TYPE_CHECKING
@@ -14,11 +14,12 @@ from torch import Tensor
 
 from falcon_snn.neuron.integer_numba import add_slot, decide
 from falcon_snn.neuron.numba_backend import use_torch_threads
+from falcon_snn.neuron.parameters import check_delay
 
 if TYPE_CHECKING:
     from falcon_snn.neuron.layers import IntegerNeurons
 
-CHUNK = 32  # output lines per task: their sums and events stay in the caches
+CHUNK = 32  # output lines per task: enough tasks for all threads even from one clip
 
 
 def product(
@@ -29,6 +30,7 @@ def product(
 
     Packed image [clip, line, pixel, channel], int8 weights [outputs, lines, pixels, channel].
     """
+    delay = check_delay(delay, slots)
     clips, lines, pixels, _ = image.shape
     outputs, line_taps, pixel_taps, _ = weight.shape
     tokens, features = lines - line_taps + 1, (pixels - pixel_taps) // stride + 1
@@ -101,8 +103,7 @@ def _product(  # type: ignore[no-untyped-def]
         begin = task % chunks * CHUNK
         end = min(begin + CHUNK, tokens)
         sums = np.zeros(slots * size, rows.dtype)
-        by_ring = sums.reshape(slots, size // cell, line_taps, outputs)[:, span - 1 :]
-        current = np.empty(neurons, np.int32)
+        currents = np.empty((slots, neurons), rows.dtype)
         potential = np.empty(neurons, np.int32)
         active = np.empty(channels, np.uint32)
         spikes = np.empty(8 * channels, np.uint32)
@@ -111,7 +112,8 @@ def _product(  # type: ignore[no-untyped-def]
                 phase = pixel % stride
                 reached = (pixel_taps - phase + stride - 1) // stride
                 start = (pixel // stride + span - reached) * cell
-                row = ((line % line_taps * stride + phase) * channels * span + span - reached) * cell
+                block = (line % line_taps * stride + phase) * channels
+                row = (block * span + span - reached) * cell
                 events = _events(image[clip, line, pixel], slots, active, spikes)
                 for event in range(events):
                     slot, channel = spikes[event] & 7, spikes[event] >> 3
@@ -120,20 +122,19 @@ def _product(  # type: ignore[no-untyped-def]
                         weights, np.uint64(channel * span * cell + row), reached * cell,
                     )  # fmt: skip
             token = line - line_taps + 1
-            ring = token % line_taps
-            if token >= begin:
+            for slot in range(slots):
+                for feature in range(neurons // outputs):
+                    start = slot * size + (feature + span - 1) * cell + token % line_taps * outputs
+                    _take(sums, np.uint64(start), currents[slot], feature * outputs, outputs)
+            if token >= begin:  # the lines before belong to another task
                 packed = out[clip, token + edge].ravel()[edge * outputs : edge * outputs + neurons]
                 potential[:] = initial
                 next_input = 0
                 for slot in range(slots):
                     while next_input < min(slot + delay, slots):
-                        for i in range(neurons // outputs):
-                            for j in range(outputs):
-                                current[i * outputs + j] = by_ring[next_input, i, ring, j]
-                        add_slot(potential, static_per_slot, factor, current)
+                        add_slot(potential, static_per_slot, factor, currents[next_input])
                         next_input += 1
                     decide(slot, potential, threshold, packed)
-            sums.reshape(-1, line_taps, outputs)[:, ring] = 0
 
 
 @njit(cache=True, error_model="numpy", nogil=True, inline="always")
@@ -159,6 +160,13 @@ def _add(sums, start, weights, row, size):  # type: ignore[no-untyped-def]
     # Unsigned indices: no test for negative ones, so the loop becomes vector instructions.
     for i in range(np.uint64(size)):
         sums[start + i] += weights[row + i]
+
+
+@njit(cache=True, error_model="numpy", nogil=True, inline="always")
+def _take(sums, start, current, at, size):  # type: ignore[no-untyped-def]
+    for i in range(np.uint64(size)):
+        current[np.uint64(at) + i] = sums[start + i]
+        sums[start + i] = 0
 
 
 def encode(
@@ -203,11 +211,13 @@ def _encode(  # type: ignore[no-untyped-def]
         for output in range(weight.shape[0]):
             potential[:] = 0
             count[:] = 0
-            for tap in range(25):
-                add_scaled(potential, weight[output, tap] * factor[output], seen[tap])
+            for line in range(5):
+                taps = slice(5 * line, 5 * line + 5)
+                _add_taps(potential, weight[output, taps], seen[taps])
             constant = initial[output] + slots * static_per_slot[output]
-            potential += np.int32(constant)
             level = threshold[output]
+            for feature in range(half):
+                potential[feature] = potential[feature] * factor[output] + constant
             for _ in range(slots):
                 for feature in range(half):
                     fires = potential[feature] >= level
@@ -218,9 +228,13 @@ def _encode(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, error_model="numpy", nogil=True, inline="always")
-def add_scaled(total, scale, values):  # type: ignore[no-untyped-def]
+def _add_taps(total, weight, seen):  # type: ignore[no-untyped-def]
+    """One line's five taps at a time, so that five products share a load and a store."""
+    w0, w1, w2, w3, w4 = weight[0], weight[1], weight[2], weight[3], weight[4]
+    x0, x1, x2, x3, x4 = seen[0], seen[1], seen[2], seen[3], seen[4]
     for i in range(total.shape[0]):
-        total[i] += np.int32(scale) * values[i]
+        low = w0 * x0[i] + w1 * x1[i] + w2 * x2[i]
+        total[i] += low + w3 * x3[i] + w4 * x4[i]
 
 
 def attention_codes(scores: Tensor, table: Tensor, lengths: Tensor) -> Tensor:
