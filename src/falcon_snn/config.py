@@ -87,3 +87,9 @@ def falcon_config(
         blocks=blocks, features=features, tokens=tokens, classes=classes, slots=slots,
         qk_prefix=qk_prefix, input_levels=input_levels,
     )  # fmt: skip
+
+
+def names_of(config: FalconConfig) -> tuple[str, str]:
+    """The names of a configuration: model ('custom' if it has none) and kind of input."""
+    dataset = "ssc" if config.features == 140 else "gsc"
+    return {1: "tiny", 3: "medium", 5: "large"}.get(config.blocks, "custom"), dataset

@@ -1,6 +1,5 @@
 """`falcon-snn adapt`: the paper's three phases under a schedule of firing delays."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +31,8 @@ def adapt(
 ) -> None:
     """Adapt a network to a schedule: spike-based QAT, neuron tuning, both together."""
     from falcon_snn.cli.networks import delays_of
-    from falcon_snn.cli.training_run import Start, open_training, run_phase, run_validation
+    from falcon_snn.cli.training_run import Start, adapt_phases, open_training, run_validation
     from falcon_snn.errors import FalconError
-    from falcon_snn.files import replacing
     from falcon_snn.training.checkpoint import demand_same, load_model
     from falcon_snn.training.recipe import PHASES, load_recipe
 
@@ -43,32 +41,23 @@ def adapt(
         raise FalconError(f"unknown phase '{unknown[0]}'; choose from {', '.join(PHASES[1:])}")
     if recipe and len(recipe) != len(names):
         raise FalconError(f"{len(recipe)} recipes for {len(names)} phases; give one for each")
-    plans = [load_recipe(source) for source in (recipe or names)]
-    for name, plan in zip(names, plans, strict=True):
+    sources: list[str] = [str(source) for source in recipe] or names
+    plans = {name: load_recipe(source, epochs) for name, source in zip(names, sources, strict=True)}
+    for name, plan in plans.items():
         if not plan.spiking:
             raise FalconError(f'the recipe of phase {name} must have forward = "spikes"')
     model, metadata = load_model(checkpoint, qk_prefix)
     delays = delays_of(schedule, metadata)
     facts: dict[str, Any] = {"data": data, "schedule": schedule, "start": str(checkpoint)}
-    best, best_accuracy = checkpoint, -1.0
-    with open_training(data, plans, devices=devices, seed=seed) as session:
+    with open_training(data, list(plans.values()), devices=devices, seed=seed) as session:
         demand_same(checkpoint, "word list", metadata.words, session.validation.words)
-        before = run_validation(session, model, delays, plans[0])
+        before = run_validation(session, model, delays, plans[names[0]])
         facts["accuracy_before"] = before
         if session.leads:
             notice(f"validation accuracy before adaptation {before:.2f} %")
-        for name, plan in zip(names, plans, strict=True):
-            start = Start(model, delays, teacher if plan.distil else None, facts)
-            result = run_phase(
-                session, plan, start, out / name, epochs=epochs, resume=resume, compiled=compiled
-            )
-            session.fabric.barrier()
-            phase_best = out / name / "best.safetensors"
-            if result.best_accuracy > best_accuracy:
-                best, best_accuracy = phase_best, result.best_accuracy
-            # Each phase starts from the best epoch of the one before it.
-            model, _ = load_model(phase_best)
-        if session.leads:
-            with replacing(out / "best.safetensors") as temporary:
-                shutil.copyfile(best, temporary)
-            notice(f"best validation accuracy {best_accuracy:.2f} %: {out / 'best.safetensors'}")
+        start = Start(model, delays, teacher, facts)
+        best = adapt_phases(
+            session, plans, checkpoint, start, out, resume=resume, compiled=compiled
+        )
+    if session.leads:
+        notice(f"best validation accuracy {best:.2f} %: {out / 'best.safetensors'}")

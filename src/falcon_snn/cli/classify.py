@@ -4,12 +4,14 @@ from pathlib import Path
 
 import typer
 
+from falcon_snn.cli import networks
 from falcon_snn.cli.output import JsonFlag, notice, out, print_json
 
 
 def classify(
     file: Path = typer.Argument(help="A recording of one word (wav and what libsndfile reads)."),
-    checkpoint: Path = typer.Option(..., help="A checkpoint, or a converted network."),
+    checkpoint: Path | None = networks.Checkpoint,
+    pretrained: str | None = networks.Pretrained,
     schedule: str | None = typer.Option(
         None,
         help="fastest, balanced, accurate, full, uniform:D or a JSON file; by default what the "
@@ -22,17 +24,17 @@ def classify(
     """Say which word a recording holds, with the three likeliest and their confidence."""
     import torch
 
-    from falcon_snn.cli.networks import delays_of
     from falcon_snn.data.audio import read_wave, to_int16
     from falcon_snn.data.features import CLIP_SAMPLES, FRAMES, log_mel, one_second
     from falcon_snn.errors import FalconError
     from falcon_snn.training.export import load_network
 
+    checkpoint = networks.network_file(checkpoint, pretrained)
     network, metadata = load_network(checkpoint)
     if metadata.config.tokens != FRAMES:
         raise FalconError(f"{checkpoint}: takes spikes of the inner ear, not recordings")
     chosen = schedule or ("full" if metadata.delays is None else "own")
-    delays = delays_of(chosen, metadata)
+    delays = networks.delays_of(chosen, metadata)
     wave = torch.from_numpy(to_int16(read_wave(file)))
     lengths = torch.tensor([len(wave)])
     padded = torch.nn.functional.pad(wave, (0, max(0, CLIP_SAMPLES - len(wave))))

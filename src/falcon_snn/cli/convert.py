@@ -30,7 +30,7 @@ def convert(
     rows = conversion_report(network)
     checked: dict[str, Any] | None = None
     if data is not None:
-        checked = _check(model, network, data, split, limit, backend, metadata.words)
+        checked = check_conversion(model, network, data, split, limit, backend, metadata.words)
     save_network(target, network, metadata)
     if as_json:
         print_json({"stages": [asdict(row) for row in rows], "check": checked, "out": str(target)})
@@ -52,7 +52,7 @@ def convert(
     notice(f"{target}: {target.stat().st_size:,} bytes")
 
 
-def _check(
+def check_conversion(
     model: Any, network: Any, data: str, split: str, limit: int | None, backend: str,
     words: tuple[str, ...],
 ) -> dict[str, Any]:  # fmt: skip
@@ -61,14 +61,14 @@ def _check(
 
     from falcon_snn.cli.networks import load_split, progress
     from falcon_snn.network.convert import check
-    from falcon_snn.training.evaluate import batches, qnn_predictions
+    from falcon_snn.training.evaluate import accuracy, batches, qnn_predictions
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     examples = load_split(data, split, limit, words)
     moved = network.to(device)
     found = []
     with progress("check", len(examples)) as advance:
-        for x, lengths in batches(examples, 256, device):
+        for x, lengths in batches(examples, device):
             found.append(check(moved, x, lengths, backend).cpu())
             advance(len(x))
     floats = qnn_predictions(model.to(device), examples)
@@ -81,5 +81,6 @@ def _check(
         "differing_counts": 0,
         "differing_predictions": 0,
         "float_differs": int((predictions != floats).sum()),
-        "accuracy": 100.0 * float((predictions == examples.labels).double().mean()),
+        "accuracy": accuracy(predictions, examples),
+        "float_accuracy": accuracy(floats, examples),
     }

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from falcon_snn.cli import networks
 from falcon_snn.cli.output import JsonFlag, notice, print_json
 
 if TYPE_CHECKING:
@@ -14,11 +15,10 @@ if TYPE_CHECKING:
     from falcon_snn.pipeline.schedule import Delays
     from falcon_snn.training.checkpoint import Metadata
 
-_BATCH = 128
-
 
 def energy(
-    checkpoint: Path = typer.Option(..., help="A checkpoint, or a converted network."),
+    checkpoint: Path | None = networks.Checkpoint,
+    pretrained: str | None = networks.Pretrained,
     data: str = typer.Option("embedded", help="'embedded', a path, or a name in $FALCON_DATA."),
     schedule: list[str] = typer.Option(
         [],
@@ -42,7 +42,7 @@ def energy(
     import torch
 
     from falcon_snn.cli.energy_tables import print_tables
-    from falcon_snn.cli.networks import load_split, names_of, progress
+    from falcon_snn.config import names_of
     from falcon_snn.errors import FalconError
     from falcon_snn.files import write_text
     from falcon_snn.hardware.profile import load_profile, profile_toml
@@ -53,6 +53,7 @@ def energy(
     from falcon_snn.training.export import load_network
 
     profile = load_profile(hardware)
+    checkpoint = networks.network_file(checkpoint, pretrained)
     network, metadata = load_network(checkpoint)
     network = network.to("cuda" if torch.cuda.is_available() else "cpu")
     model, dataset = names_of(metadata.config)
@@ -63,13 +64,13 @@ def energy(
         check_figure_name(figure)
     asked = schedule or (["fastest"] if metadata.delays is None else ["own"])
     runs = _runs(asked, search, metadata)
-    examples = load_split(data, split, limit, metadata.words)
+    examples = networks.load_split(data, split, limit, metadata.words)
     if not len(examples):
         raise FalconError(f"{data}: no {split} clips")
     configurations = {}
-    with progress("spikes", len(runs) * len(examples)) as advance:
+    with networks.progress("spikes", len(runs) * len(examples)) as advance:
         for name, delays in runs.items():
-            clips = _told(batches(examples, _BATCH, network.device), advance)
+            clips = told(batches(examples, network.device), advance)
             measured, found = schedule_energy(network, clips, delays, profile, backend)
             configurations[name] = Configuration(name, delays, measured, accuracy(found, examples))
     main = configurations[asked[0]]
@@ -83,7 +84,7 @@ def energy(
         notice(f"{fit}: profile fitted to the paper's figures for {setting}")
     if figure is not None:
         title = f"{setting}, {len(examples):,} clips, hardware '{profile.name}', per inference"
-        draw_breakdown(figure, title, rows)
+        draw_breakdown(figure, title, report["configurations"])
         notice(f"{figure}: analog and digital breakdown")
     if as_json:
         print_json(report)
@@ -93,7 +94,7 @@ def energy(
         notice("a part of the split only (--limit)")
 
 
-def _told(batches: "Batches", advance: "Callable[[int], None]") -> "Batches":
+def told(batches: "Batches", advance: "Callable[[int], None]") -> "Batches":
     """The batches; the bar advances when the next one is asked for."""
     for x, lengths in batches:
         yield x, lengths
@@ -105,11 +106,10 @@ def _runs(
 ) -> "dict[str, Delays | None]":
     """Name to delays: the QNN (no delays), full lookahead, what was asked for, what was found."""
     from falcon_snn.cli.energy_tables import FOUND
-    from falcon_snn.cli.networks import delays_of
 
     config = metadata.config
-    runs: dict[str, Delays | None] = {"QNN": None, "full": delays_of("full", metadata)}
-    runs |= {name: delays_of(name, metadata) for name in asked}
+    runs: dict[str, Delays | None] = {"QNN": None, "full": networks.delays_of("full", metadata)}
+    runs |= {name: networks.delays_of(name, metadata) for name in asked}
     if search is not None:
         from falcon_snn.pipeline.schedule import complete
         from falcon_snn.search.result import read_result

@@ -5,11 +5,13 @@ from typing import Any
 
 import typer
 
+from falcon_snn.cli import networks
 from falcon_snn.cli.output import JsonFlag, notice, out, print_json
 
 
 def evaluate(
-    checkpoint: Path = typer.Option(..., help="A checkpoint, or a converted network."),
+    checkpoint: Path | None = networks.Checkpoint,
+    pretrained: str | None = networks.Pretrained,
     data: str = typer.Option("embedded", help="'embedded', a path, or a name in $FALCON_DATA."),
     schedule: str | None = typer.Option(
         None,
@@ -25,27 +27,27 @@ def evaluate(
     """Measure the accuracy of a network under a schedule of firing delays."""
     import torch
 
-    from falcon_snn.cli.networks import delays_of, load_split, progress
     from falcon_snn.errors import FalconError
-    from falcon_snn.training.checkpoint import load_checkpoint, load_model
+    from falcon_snn.training.checkpoint import load_metadata, load_model
     from falcon_snn.training.evaluate import accuracy, qnn_predictions, snn_predictions
     from falcon_snn.training.export import load_network
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    metadata, _ = load_checkpoint(checkpoint)
+    checkpoint = networks.network_file(checkpoint, pretrained)
+    metadata = load_metadata(checkpoint)
     schedule = schedule or ("qnn" if metadata.delays is None else "own")
-    delays = None if schedule == "qnn" else delays_of(schedule, metadata)
-    examples = load_split(data, split, limit, metadata.words)
+    delays = None if schedule == "qnn" else networks.delays_of(schedule, metadata)
+    examples = networks.load_split(data, split, limit, metadata.words)
     if schedule == "qnn":
         if qk_prefix is not None:
             raise FalconError("the QNN has no slots, so no Q/K prefix; choose a --schedule")
         model = load_model(checkpoint)[0].to(device)
-        with progress("QNN", len(examples)) as advance:
+        with networks.progress("QNN", len(examples)) as advance:
             found = qnn_predictions(model, examples, advance=advance)
     else:
         assert delays is not None
         network, metadata = load_network(checkpoint, qk_prefix)
-        with progress("SNN", len(examples)) as advance:
+        with networks.progress("SNN", len(examples)) as advance:
             found = snn_predictions(
                 network.to(device), examples, delays, backend=backend, advance=advance
             )

@@ -24,8 +24,13 @@ from falcon_snn.cli import (
     graph,
     hardware,
     latency,
+    models,
     related_work,
+    report,
+    reproduce,
     resources,
+    results,
+    run,
     search,
     studio,
     sweep,
@@ -72,6 +77,11 @@ def root(
 
 
 app.command("doctor")(doctor.doctor)
+app.command("run")(run.run)
+app.command("report")(report.report)
+app.command("models")(models.models)
+app.command("reproduce")(reproduce.reproduce)
+app.add_typer(results.app, name="results")
 app.command("theory")(theory.theory)
 app.add_typer(hardware.app, name="hardware")
 app.command("latency")(latency.latency)

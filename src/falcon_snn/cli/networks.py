@@ -1,27 +1,42 @@
-"""What the commands that run a trained network share: its schedule, its clips, a bar."""
+"""What the commands that run a trained network share: its file, its schedule, its clips, a bar."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 from falcon_snn.cli.output import err
+from falcon_snn.config import names_of
 from falcon_snn.errors import FalconError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from falcon_snn.config import FalconConfig
     from falcon_snn.data.examples import Examples
+    from falcon_snn.hardware.profile import Profile
     from falcon_snn.pipeline.schedule import Delays
     from falcon_snn.search.falcon_predictor import FalconPredictor
+    from falcon_snn.search.space import Space
     from falcon_snn.training.checkpoint import Metadata
 
+Checkpoint = typer.Option(None, "--checkpoint", help="A checkpoint, or a converted network.")
+Pretrained = typer.Option(None, "--pretrained", help="A network that `falcon-snn models` lists.")
 
-def names_of(config: "FalconConfig") -> tuple[str, str]:
-    """The names of a configuration: model and data set."""
-    dataset = "ssc" if config.features == 140 else "gsc"
-    return {1: "tiny", 3: "medium", 5: "large"}.get(config.blocks, "custom"), dataset
+
+def network_file(checkpoint: Path | None, pretrained: str | None) -> Path:
+    """The file that --checkpoint or --pretrained names; one of them must be given."""
+    from falcon_snn.training.pretrained import pretrained_path
+
+    if (checkpoint is None) == (pretrained is None):
+        raise FalconError("give a network: either --checkpoint FILE or --pretrained NAME")
+    return checkpoint if checkpoint is not None else pretrained_path(pretrained or "")
+
+
+def dataset_of(examples: "Examples") -> str:
+    """The kind of input: 'gsc' (mel bands) or 'ssc' (channels of the inner ear)."""
+    return "ssc" if examples.x.shape[2] == 140 else "gsc"
 
 
 def delays_of(schedule: str, metadata: "Metadata") -> "Delays":
@@ -64,7 +79,7 @@ def _chosen(examples: "Examples", indices: Sequence[int]) -> "Examples":
 
 
 def falcon_predictor(
-    checkpoint: "Path", data: str, split: str, *, limit: int | None, half: int | None, device: str
+    checkpoint: Path, data: str, split: str, *, limit: int | None, half: int | None, device: str
 ) -> "FalconPredictor":
     """The integer network of a checkpoint on the clips of a split, as a search asks it.
 
@@ -83,6 +98,29 @@ def falcon_predictor(
         device = "cuda" if torch.cuda.is_available() else "cpu"
     batch = 2048 if device == "cuda" else 64
     return FalconPredictor(network.to(device), examples, batch)
+
+
+def falcon_space(
+    config: "FalconConfig", profile: "Profile", delta_max: int, budget_us: float | None = None
+) -> "Space":
+    """What a search of a Falcon network may choose from; by default it stays under its QNN."""
+    from falcon_snn.pipeline.batch import core_cycles_many
+    from falcon_snn.pipeline.falcon_graph import falcon_graph
+    from falcon_snn.pipeline.timing import qnn_cycles
+    from falcon_snn.search.space import Space
+
+    graph = falcon_graph(config)
+    budget_cycles = (
+        qnn_cycles(graph, profile)
+        if budget_us is None
+        else round(budget_us * 1000 / profile.cycle_ns)
+    )
+    return Space(
+        graph.boundaries,
+        lambda delays: core_cycles_many(graph, delays, profile),
+        budget_cycles,
+        delta_max,
+    )
 
 
 @contextmanager

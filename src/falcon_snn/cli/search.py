@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from falcon_snn.cli import network_options as options
+from falcon_snn.cli import networks
 from falcon_snn.cli.output import JsonFlag, err, notice, out, print_json
 from falcon_snn.errors import FalconError
 
@@ -27,7 +28,8 @@ app = typer.Typer(help="Search where a network should wait; random schedules; fi
 @app.callback(invoke_without_command=True)
 def search(
     context: typer.Context,
-    checkpoint: Path | None = typer.Option(None, help="The trained network to search."),
+    checkpoint: Path | None = networks.Checkpoint,
+    pretrained: str | None = networks.Pretrained,
     data: str | None = typer.Option(None, help="Data set: a name under FALCON_DATA or a path."),
     folder: Path = typer.Option(Path("search-out"), "--out", help="Folder for result and journal."),
     method: str = typer.Option("pds", help="pds (the paper), frontier (better) or nsga2."),
@@ -58,34 +60,22 @@ def search(
     """Search where a network should wait, under the latency of its QNN."""
     if context.invoked_subcommand is not None:
         return
-    if checkpoint is None or data is None:
-        raise FalconError("search needs --checkpoint FILE and --data NAME; see search --help")
+    if data is None:
+        raise FalconError("search needs --data NAME; see search --help")
+    checkpoint = networks.network_file(checkpoint, pretrained)
     _known("--method", method, METHODS)
     _known("--engine", engine, ENGINES)
 
-    from falcon_snn.cli.networks import falcon_predictor
     from falcon_snn.files import sha256_of
-    from falcon_snn.pipeline.batch import core_cycles_many
-    from falcon_snn.pipeline.falcon_graph import falcon_graph
-    from falcon_snn.pipeline.timing import qnn_cycles
     from falcon_snn.search.predictor import local_engine
     from falcon_snn.search.run import Surroundings, run_search
-    from falcon_snn.search.space import Space
-    from falcon_snn.training.checkpoint import load_checkpoint
+    from falcon_snn.training.checkpoint import load_metadata
 
-    config = load_checkpoint(checkpoint)[0].config
-    graph = falcon_graph(config)
+    config = load_metadata(checkpoint).config
     profile = options.choose_profile(hardware, attention)
     if not 1 <= delta_max <= config.slots:
         raise FalconError(f"--delta-max is {delta_max}; it must lie in 1..{config.slots}")
-    space = Space(
-        graph.boundaries,
-        lambda delays: core_cycles_many(graph, delays, profile),
-        qnn_cycles(graph, profile)
-        if budget_us is None
-        else round(budget_us * 1000 / profile.cycle_ns),
-        delta_max,
-    )
+    space = networks.falcon_space(config, profile, delta_max, budget_us)
     if space.cycles([space.start])[0] >= space.budget_cycles:
         notice("even delay 1 everywhere is not under the budget: there is nothing to search")
     evaluations = 10 * len(space.boundaries) if evaluations is None else evaluations
@@ -101,13 +91,13 @@ def search(
         "random": random,
     }
     predictor = partial(
-        falcon_predictor, checkpoint, data, "validation", limit=limit, device=device
+        networks.falcon_predictor, checkpoint, data, "validation", limit=limit, device=device
     )
     half = 0 if split_half else None
     began = time.monotonic()
     with (
         _engine(engine, partial(predictor, half=half), workers, ray_address, device) as evaluate,
-        _progress_bar() as progress,
+        schedule_bar() as progress,
     ):
         result = run_search(
             space,
@@ -213,7 +203,7 @@ def _engine(
 
 
 @contextmanager
-def _progress_bar() -> "Iterator[Progress]":
+def schedule_bar() -> "Iterator[Progress]":
     """Schedules done, per second, and the time that those now wanted will take."""
     from rich.progress import (
         BarColumn,

@@ -24,6 +24,7 @@ def train(
     ),
 ) -> None:
     """Train a QNN; a killed run continues with --resume and ends with the same weights."""
+    from falcon_snn.cli.networks import dataset_of
     from falcon_snn.cli.training_run import Start, open_training, run_phase
     from falcon_snn.config import falcon_config
     from falcon_snn.errors import FalconError
@@ -31,21 +32,20 @@ def train(
     from falcon_snn.training.checkpoint import demand_same, load_model
     from falcon_snn.training.recipe import load_recipe
 
-    plan = load_recipe(recipe)
+    plan = load_recipe(recipe, epochs)
     if plan.spiking:
         raise FalconError(f"recipe '{recipe}' trains the spiking network; use `falcon-snn adapt`")
     with open_training(data, [plan], devices=devices, seed=seed) as session:
-        dataset = "ssc" if session.validation.x.shape[2] == 140 else "gsc"
         words = session.validation.words
-        network = Falcon(falcon_config(model, dataset, classes=len(words), slots=slots))
+        network = Falcon(
+            falcon_config(model, dataset_of(session.validation), classes=len(words), slots=slots)
+        )
         if init is not None:
             first, held = load_model(init)
             demand_same(init, "word list", held.words, words)
             demand_same(init, "configuration", vars(held.config), vars(network.config))
             network = first
         start = Start(network, teacher=teacher, facts={"data": data})
-        result = run_phase(
-            session, plan, start, out, epochs=epochs, resume=resume, compiled=compiled
-        )
+        result = run_phase(session, plan, start, out, resume=resume, compiled=compiled)
     if session.leads:
         notice(f"best validation accuracy {result.best_accuracy:.2f} %: {out / 'best.safetensors'}")

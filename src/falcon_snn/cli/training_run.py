@@ -1,8 +1,9 @@
-"""What `train` and `adapt` share: devices, clips, one phase with its progress bar."""
+"""What `train`, `adapt` and `run` share: devices, clips, phases with their progress bars."""
 
 import logging
+import shutil
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -100,7 +101,6 @@ def run_phase(
     start: Start,
     out: Path,
     *,
-    epochs: int | None = None,
     resume: bool = False,
     compiled: bool | None = None,
 ) -> "EpochResult":
@@ -109,8 +109,6 @@ def run_phase(
     from falcon_snn.training.checkpoint import demand_same, load_model
     from falcon_snn.training.loop import EpochResult, Job, train
 
-    if epochs is not None:
-        recipe = replace(recipe, epochs=epochs)
     if bool(recipe.distil) != (start.teacher is not None):
         raise FalconError("distillation needs both: --teacher and 'distil' above 0 in the recipe")
     teacher = None
@@ -153,6 +151,39 @@ def run_phase(
                 bar.update(task, completed=ended.epoch, figures=_figures(ended))
 
         return train(job, session.fabric, watch)
+
+
+def adapt_phases(
+    session: Session,
+    plans: Mapping[str, "Recipe"],
+    checkpoint: Path,
+    start: Start,
+    out: Path,
+    *,
+    resume: bool,
+    compiled: bool | None = None,
+) -> float:
+    """Phases one after the other, each in its folder; `best.safetensors` is the best of all.
+
+    Gives the best validation accuracy.
+    """
+    from falcon_snn.files import replacing
+    from falcon_snn.training.checkpoint import load_model
+
+    best, best_accuracy = checkpoint, -1.0
+    for name, plan in plans.items():
+        begin = replace(start, teacher=start.teacher if plan.distil else None)
+        result = run_phase(session, plan, begin, out / name, resume=resume, compiled=compiled)
+        session.fabric.barrier()
+        phase_best = out / name / "best.safetensors"
+        if result.best_accuracy > best_accuracy:
+            best, best_accuracy = phase_best, result.best_accuracy
+        # Each phase starts from the best epoch of the one before it.
+        start = replace(start, model=load_model(phase_best)[0])
+    if session.leads:
+        with replacing(out / "best.safetensors") as temporary:
+            shutil.copyfile(best, temporary)
+    return best_accuracy
 
 
 def run_validation(

@@ -96,6 +96,15 @@ def open_recordings(path: Path) -> Recordings:
     return packed.open_packed(path) if packed.is_packed(path) else folder.open_folder(path)
 
 
+def data_key(source: str | Path) -> str:
+    """A hash that changes when the clips of a source do."""
+    path = find_source(source)
+    if not is_spikes(path):
+        return open_recordings(path).key
+    held = [path] if path.is_file() else [path / name for name in sorted(ssc.FILE_OF.values())]
+    return key_of(_spikes_key(file) for file in held if file.is_file())
+
+
 def load_examples(
     source: str | Path, split: str, *, advance: Advance = lambda clips: None
 ) -> Examples:
@@ -181,12 +190,16 @@ def _load_waves(recordings: Recordings, split: str, advance: Advance) -> Waves:
     )
 
 
+def _spikes_key(file: Path) -> str:
+    stat = file.stat()
+    return key_of([_FORMAT, str(file.resolve()), str(stat.st_size), str(stat.st_mtime_ns)])
+
+
 def _load_spikes(path: Path, split: str, advance: Advance) -> Examples:
     """A file is taken as the split that is asked for; a folder has one file per split."""
     file = path if path.is_file() else path / ssc.FILE_OF[split]
     facts = ssc.read_facts(file)
-    stat = file.stat()
-    key = key_of([_FORMAT, str(file.resolve()), str(stat.st_size), str(stat.st_mtime_ns)])
+    key = _spikes_key(file)
     shape = (len(facts.labels), ssc.BINS, ssc.FEATURES)
     counts = cached_array(
         f"{key}-counts", shape, np.uint8, lambda out: ssc.read_ssc(file, out, advance)

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from falcon_snn.errors import FalconError
-from falcon_snn.files import replacing
 from falcon_snn.hardware.energy import ANALOG_PARTS, DIGITAL_PARTS
-from falcon_snn.report.energy import Configuration
+from falcon_snn.report.style import save_figure
 
 _COLOURS = ("#e1812c", "#3b76af", "#6ba5d7", "#845b97", "#3a923a", "#b03030", "#9a9a9a")
 _LEAST_LABELLED = 0.05  # shares below this have no room for a number
@@ -18,32 +17,33 @@ def check_figure_name(path: Path) -> None:
         raise FalconError(f"{path}: a figure is written as .png, .svg or .pdf")
 
 
-def draw_breakdown(path: Path, title: str, configurations: Sequence[Configuration]) -> None:
-    """One bar per configuration, on the left the analog parts, on the right the digital ones."""
+def draw_breakdown(path: Path, title: str, configurations: Sequence[dict[str, Any]]) -> None:
+    """One bar per configuration of an energy report: left the analog parts, right the digital."""
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     check_figure_name(path)
     figure = Figure(figsize=(13, 2.2 + 0.5 * len(configurations)), dpi=120)
     left, right = figure.subplots(1, 2, sharey=True)
-    names = [one.name for one in configurations]
-    analog = [one.energy.analog_parts for one in configurations]
-    digital = [one.energy.digital_parts for one in configurations]
-    _bars(left, names, analog, ANALOG_PARTS, "Analog: convolutions and linear layers (mJ)", 1e-9)
-    _bars(right, names, digital, DIGITAL_PARTS, "Digital: attention products (uJ)", 1e-6)
+    names = [one["name"] for one in configurations]
+    analog = [one["analog_parts_mj"] for one in configurations]
+    digital = [one["digital_parts_mj"] for one in configurations]
+    _bars(left, names, analog, ANALOG_PARTS, "Analog: convolutions and linear layers (mJ)", 1)
+    _bars(right, names, digital, DIGITAL_PARTS, "Digital: attention products (uJ)", 1000)
     left.invert_yaxis()
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     figure.tight_layout()
-    with replacing(path) as temporary:
-        figure.savefig(temporary)
+    with rc_context({"svg.hashsalt": "falcon"}):
+        save_figure(figure, path)
 
 
 def _bars(
     axis: Any, names: list[str], bars: list[dict[str, float]], parts: Sequence[str], label: str,
-    unit_per_pj: float,
+    units_per_mj: float,
 ) -> None:  # fmt: skip
     start = [0.0] * len(bars)
     for part, colour in zip(parts, _COLOURS, strict=False):
-        widths = [bar[part] * unit_per_pj for bar in bars]
+        widths = [bar[part] * units_per_mj for bar in bars]
         axis.barh(names, widths, left=start, color=colour, label=part, height=0.7)
         for row, (width, bar) in enumerate(zip(widths, bars, strict=True)):
             share = bar[part] / sum(bar.values())

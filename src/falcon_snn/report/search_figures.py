@@ -6,27 +6,24 @@ Accuracies carry their 95 % intervals; everything is read from the result file a
 from pathlib import Path
 from typing import Any
 
-from falcon_snn.files import replacing
+from falcon_snn.report.style import INK, SCHEDULES, SOFT, figure_style, save_figure
 
-_INK, _SOFT, _GRID = "#1f2933", "#7b8794", "#e4e7eb"
 _TWO, _THREE, _GREEN, _RED = "#2563a8", "#d9822b", "#3a923a", "#c0392b"
 _DELAY_COLOURS = {2: _TWO, 3: _THREE}
-_CHOSEN = {"fastest": ("o", "#845b97"), "balanced": ("D", "#2563a8"), "accurate": ("s", "#c0392b")}
 
 Row = dict[str, Any]
 
 
-def write_search_figures(result: Row, folder: Path) -> list[Path]:
-    """Write `delay-effects.png` and `chosen-schedules.png`; return their paths."""
+def write_search_figures(result: Row, folder: Path, suffix: str = ".png") -> list[Path]:
+    """Write the figures `delay-effects` and `chosen-schedules`; return their paths."""
     import matplotlib.pyplot as plt
 
     paths = []
-    with plt.rc_context(_style()):
+    with plt.rc_context(figure_style()):
         for name, draw in (("delay-effects", _delay_effects), ("chosen-schedules", _chosen)):
             figure = draw(plt, result)
-            path = folder / f"{name}.png"
-            with replacing(path) as temporary:
-                figure.savefig(temporary, dpi=160, format="png")
+            path = folder / f"{name}{suffix}"
+            save_figure(figure, path)
             plt.close(figure)
             paths.append(path)
     return paths
@@ -60,16 +57,6 @@ def representatives(result: Row) -> dict[str, str]:
     return {helps: "gains most", turns: "swings most", harms: "loses most"}
 
 
-def _style() -> dict[str, Any]:
-    return {
-        "font.size": 9, "axes.titlesize": 10, "axes.titleweight": "bold", "axes.titlelocation":
-        "left", "text.color": _INK, "axes.labelcolor": _INK, "axes.edgecolor": _SOFT, "xtick.color":
-        _INK, "ytick.color": _INK, "axes.spines.top": False, "axes.spines.right": False,
-        "axes.grid": True, "grid.color": _GRID, "grid.linewidth": 0.6, "axes.axisbelow": True,
-        "legend.framealpha": 0.9, "legend.edgecolor": "none", "legend.fontsize": 8,
-    }  # fmt: skip
-
-
 def _delay_effects(plt: Any, result: Row) -> Any:
     height = max(7.0, 1.6 + 0.21 * len(result["boundaries"]) * 1.9)
     figure = plt.figure(figsize=(11, min(height, 12.0)), layout="constrained")
@@ -97,9 +84,9 @@ def _uniform(axis: Any, result: Row) -> None:
     axis.set_title("a  The same delay everywhere")
     latency = axis.twinx()
     latency.plot(delays, [row["latency_us"] for row in rows], "s--", color=_THREE, markersize=4)
-    latency.axhline(result["budget_us"], color=_SOFT, linewidth=1, linestyle=":")
+    latency.axhline(result["budget_us"], color=SOFT, linewidth=1, linestyle=":")
     latency.annotate(
-        f"budget {result['budget_us']:.2f}", (len(rows), result["budget_us"]), color=_SOFT,
+        f"budget {result['budget_us']:.2f}", (len(rows), result["budget_us"]), color=SOFT,
         fontsize=8, ha="right", va="bottom", xytext=(0, 2), textcoords="offset points",
     )  # fmt: skip
     latency.set_ylabel("core latency (µs)", color=_THREE)
@@ -118,7 +105,7 @@ def _per_boundary(axis: Any, result: Row) -> None:
             [100 * (row["accuracy"] - base) for _, row in known],
             height=0.36, color=colour, label=f"1 → {delay}",
         )  # fmt: skip
-    axis.axvline(0, color=_INK, linewidth=0.8)
+    axis.axvline(0, color=INK, linewidth=0.8)
     axis.set_yticks(range(len(names)), names, fontsize=8 if len(names) < 22 else 6.5)
     axis.set_ylim(len(names) - 0.4, -0.6)
     axis.grid(axis="y", visible=False)
@@ -130,7 +117,7 @@ def _per_boundary(axis: Any, result: Row) -> None:
 def _representative(axis: Any, result: Row) -> None:
     singles = single_changes(result)
     start = result["evaluated"][0]
-    colours = (_GREEN, _SOFT, _RED)
+    colours = (_GREEN, SOFT, _RED)
     for (boundary, why), colour, shift in zip(
         representatives(result).items(), colours, (-0.03, 0.0, 0.03), strict=False
     ):
@@ -139,7 +126,7 @@ def _representative(axis: Any, result: Row) -> None:
         _accuracy_line(axis, [delay + shift for delay in (1, 2, 3)], rows, colour, label)
     axis.set(xlabel="delay of this boundary alone (slots)", ylabel="accuracy (%)", xticks=[1, 2, 3])
     axis.set_title("c  Representative boundaries")
-    if axis.get_legend_handles_labels()[0]:  # a sampler may never try one boundary alone
+    if axis.get_legend_handles_labels()[0]:  # none if every longer delay is over the budget
         axis.legend(loc="best")
 
 
@@ -179,16 +166,16 @@ def _front(axis: Any, result: Row) -> None:
     front = sorted((rows[n] for n in result["front"]), key=lambda row: row["latency_cycles"])
     axis.plot(
         [row["latency_us"] for row in front], [100 * row["accuracy"] for row in front],
-        drawstyle="steps-post", color=_INK, linewidth=1.2, marker=".", label="front", zorder=2,
+        drawstyle="steps-post", color=INK, linewidth=1.2, marker=".", label="front", zorder=2,
     )  # fmt: skip
-    for name, (marker, colour) in _CHOSEN.items():
+    for name, (marker, colour) in SCHEDULES.items():
         row = rows[result["chosen"][name]]
         axis.errorbar(
             row["latency_us"], 100 * row["accuracy"], yerr=_error([row]), fmt=marker, color=colour,
             markersize=7, capsize=3, zorder=3,
             label=f"{name}: {100 * row['accuracy']:.2f} %, {row['latency_us']:.2f} µs",
         )  # fmt: skip
-    axis.axvline(result["budget_us"], color=_SOFT, linewidth=1, linestyle=":", label="budget")
+    axis.axvline(result["budget_us"], color=SOFT, linewidth=1, linestyle=":", label="budget")
     axis.set(xlabel="core latency (µs)", ylabel="accuracy (%)")
     axis.set_title("a  Evaluated schedules and the Pareto front")
     axis.legend(loc="lower right")
@@ -196,7 +183,7 @@ def _front(axis: Any, result: Row) -> None:
 
 def _against_random(axis: Any, result: Row) -> None:
     labels = []
-    for place, (name, (marker, colour)) in enumerate(_CHOSEN.items()):
+    for place, (name, (marker, colour)) in enumerate(SCHEDULES.items()):
         chosen = result["evaluated"][result["chosen"][name]]
         others = [
             result["evaluated"][entry["schedule"]] for entry in result["random"][name]["schedules"]
@@ -206,11 +193,11 @@ def _against_random(axis: Any, result: Row) -> None:
             axis.plot(place + shift, 100 * row["accuracy"], "o", color="#9aa5b1", markersize=4)
         if others:
             mean = 100 * sum(row["accuracy"] for row in others) / len(others)
-            axis.hlines(mean, place + 0.12, place + 0.54, color=_SOFT, linewidth=1.5)
+            axis.hlines(mean, place + 0.12, place + 0.54, color=SOFT, linewidth=1.5)
         else:
             axis.annotate(
                 "no other schedule\nhas these delays", (place, 100 * chosen["accuracy"]),
-                fontsize=7.5, color=_SOFT, va="center", xytext=(12, 0), textcoords="offset points",
+                fontsize=7.5, color=SOFT, va="center", xytext=(12, 0), textcoords="offset points",
             )  # fmt: skip
         axis.errorbar(
             place, 100 * chosen["accuracy"], yerr=_error([chosen]), fmt=marker, color=colour,
@@ -218,7 +205,7 @@ def _against_random(axis: Any, result: Row) -> None:
         )  # fmt: skip
         labels.append(f"{name}\n{chosen['latency_us']:.2f} µs")
     axis.plot([], [], "o", color="#9aa5b1", markersize=4, label="random: same delays and latency")
-    axis.plot([], [], color=_SOFT, linewidth=1.5, label="their mean")
+    axis.plot([], [], color=SOFT, linewidth=1.5, label="their mean")
     axis.set_xticks(range(3), labels)
     axis.set_xlim(-0.3, 2.75)
     axis.grid(axis="x", visible=False)

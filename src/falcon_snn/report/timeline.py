@@ -10,6 +10,7 @@ from falcon_snn.pipeline.chrome_trace import Span, chrome_trace
 from falcon_snn.pipeline.graph import INPUT, Stage
 from falcon_snn.pipeline.steps import Step
 from falcon_snn.pipeline.timing import Timing, critical_path
+from falcon_snn.report.style import save_figure
 
 # Colour-blind safe; waiting is pale so that work stands out.
 COLOURS = {
@@ -138,6 +139,7 @@ def _heading(name: str, timing: Timing) -> str:
 
 
 def _write_picture(path: Path, title: str, timings: Mapping[str, Timing]) -> None:
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch
 
@@ -155,8 +157,8 @@ def _write_picture(path: Path, title: str, timings: Mapping[str, Timing]) -> Non
     figure.legend(handles=handles, loc="upper right", ncols=4, frameon=False)
     figure.suptitle(title, x=0.01, ha="left", fontsize=13)
     figure.tight_layout(rect=(0, 0, 1, 1 - 0.3 / figure.get_figheight()))
-    with replacing(path) as temporary:
-        figure.savefig(temporary)
+    with rc_context({"svg.hashsalt": "falcon"}):
+        save_figure(figure, path)
 
 
 def _draw(axis: Any, timing: Timing, found: list[Bar]) -> None:

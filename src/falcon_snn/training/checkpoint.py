@@ -61,17 +61,27 @@ def save_checkpoint(path: Path, metadata: Metadata, tensors: dict[str, Tensor]) 
 
 def load_checkpoint(path: Path | str) -> tuple[Metadata, dict[str, Tensor]]:
     """Read a checkpoint; a file cut short or of another kind is one clear line."""
+    return _read(path, tensors=True)
+
+
+def load_metadata(path: Path | str) -> Metadata:
+    """What a checkpoint says about itself, without its tensors."""
+    return _read(path, tensors=False)[0]
+
+
+def _read(path: Path | str, *, tensors: bool) -> tuple[Metadata, dict[str, Tensor]]:
     if not Path(path).is_file():
         raise FalconError(f"{path}: no such checkpoint")
     try:
         with safe_open(path, framework="pt") as file:
             header = (file.metadata() or {}).get("falcon")
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            names = file.keys() if tensors else ()
+            held = {name: file.get_tensor(name) for name in names}
     except (SafetensorError, OSError) as error:
         raise FalconError(f"{path}: cut short or no checkpoint ({error})") from None
     if header is None:
         raise FalconError(f"{path}: holds tensors, but no Falcon checkpoint")
-    return _parse_metadata(header, path), tensors
+    return _parse_metadata(header, path), held
 
 
 def _parse_metadata(header: str, path: Path | str) -> Metadata:

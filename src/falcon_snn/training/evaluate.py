@@ -20,16 +20,13 @@ def _silent(clips: int) -> None:
 
 
 @torch.no_grad()
-def qnn_predictions(
-    model: Falcon, examples: Examples, *, batch: int = 1024, advance: Advance = _silent
-) -> Tensor:
+def qnn_predictions(model: Falcon, examples: Examples, *, advance: Advance = _silent) -> Tensor:
     """Labels that the QNN gives in float32, int64 [N] on the CPU."""
     device = next(model.parameters()).device
     training = model.training
     model.eval()
     found = [
-        _told(model(x, lengths).argmax(dim=1), advance)
-        for x, lengths in batches(examples, batch, device)
+        _told(model(x, lengths).argmax(dim=1), advance) for x, lengths in batches(examples, device)
     ]
     model.train(training)
     return torch.cat(found).cpu()
@@ -42,13 +39,12 @@ def snn_predictions(
     delays: Delays,
     *,
     backend: str = "auto",
-    batch: int = 1024,
     advance: Advance = _silent,
 ) -> Tensor:
     """Labels that the integer SNN gives under a schedule, int64 [N] on the CPU."""
     found = [
         _told(network.predict(x, lengths, delays, backend=backend), advance)
-        for x, lengths in batches(examples, batch, network.device)
+        for x, lengths in batches(examples, network.device)
     ]
     return torch.cat(found).cpu()
 
@@ -73,11 +69,10 @@ def _told(predictions: Tensor, advance: Advance) -> Tensor:
     return predictions
 
 
-def batches(
-    examples: Examples, batch: int, device: torch.device
-) -> Iterator[tuple[Tensor, Tensor | None]]:
+def batches(examples: Examples, device: torch.device) -> Iterator[tuple[Tensor, Tensor | None]]:
     """Clips and their lengths on the device; no lengths where no clip has padding."""
     whole = same_length(examples)
+    batch = 1024 if device.type == "cuda" else 64  # what a CPU's memory takes in its stride
     for first in range(0, len(examples), batch):
         part = slice(first, first + batch)
         lengths = None if whole else examples.lengths[part].to(device)

@@ -50,8 +50,11 @@ class Recipe:
         return max(augment.speed, augment.shift_ms, noise) > 0
 
 
-def load_recipe(source: str | Path) -> Recipe:
-    """Read a recipe: the name of a phase (its recipe comes with Falcon) or a TOML file."""
+def load_recipe(source: str | Path, epochs: int | None = None) -> Recipe:
+    """Read a recipe: the name of a phase (its recipe comes with Falcon) or a TOML file.
+
+    `epochs` are taken instead of the recipe's own.
+    """
     path = _FOLDER / f"{source}.toml" if str(source) in PHASES else Path(source)
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -63,7 +66,7 @@ def load_recipe(source: str | Path) -> Recipe:
         raise FalconError(f"{path}: cannot be read ({error})") from None
     except tomllib.TOMLDecodeError as error:
         raise FalconError(f"{path}: not valid TOML ({error})") from None
-    return parse_recipe(values, str(path))
+    return parse_recipe(values if epochs is None else {**values, "epochs": epochs}, str(path))
 
 
 def parse_recipe(values: dict[str, Any], where: str) -> Recipe:

@@ -1,0 +1,59 @@
+"""`falcon-snn models`: the trained networks that come along."""
+
+from typing import TYPE_CHECKING, Any
+
+from falcon_snn.cli.output import JsonFlag, out, print_json
+
+if TYPE_CHECKING:
+    from falcon_snn.training.pretrained import Pretrained
+
+
+def models(as_json: bool = JsonFlag) -> None:
+    """List the pretrained networks that `--pretrained NAME` takes."""
+    from falcon_snn.training.pretrained import all_pretrained
+
+    rows = [_facts(one) for one in all_pretrained()]
+    if as_json:
+        print_json(rows)
+        return
+    if not rows:
+        out.print("no pretrained network comes with this version")
+        return
+    from rich.table import Table
+
+    table = Table("name", "network", "data", "words", "schedule", "val. %", "test %", "us", "kB")
+    for row in rows:
+        test = row["test_percent"]
+        table.add_row(
+            row["name"], f"{row['model']} T={row['slots']} p={row['qk_prefix']}", row["data"],
+            str(row["words"]), row["schedule"], f"{row['validation_percent']:.2f}",
+            "-" if test is None else f"{test:.2f}", f"{row['latency_us']:.2f}",
+            f"{row['bytes'] / 1000:.0f}",
+        )  # fmt: skip
+    out.print(table)
+
+
+def _facts(one: "Pretrained") -> dict[str, Any]:
+    from falcon_snn.config import names_of
+    from falcon_snn.hardware.profile import load_profile
+    from falcon_snn.pipeline.falcon_graph import falcon_graph
+    from falcon_snn.pipeline.schedule import uniform
+    from falcon_snn.pipeline.timing import time_snn
+
+    metadata, config = one.metadata, one.metadata.config
+    delays = metadata.delays or uniform(config.slots, config.boundaries, config.slots)
+    model, _ = names_of(config)
+    return {
+        "name": one.name,
+        "model": model,
+        "slots": config.slots,
+        "qk_prefix": config.prefix,
+        "data": metadata.facts.get("data", ""),
+        "words": len(metadata.words),
+        "schedule": metadata.facts.get("schedule", "full"),
+        "delays": delays,
+        "validation_percent": metadata.metrics["validation_accuracy"],
+        "test_percent": metadata.metrics.get("test_accuracy"),
+        "latency_us": time_snn(falcon_graph(config), delays, load_profile()).core_us,
+        "bytes": one.path.stat().st_size,
+    }

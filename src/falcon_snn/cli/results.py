@@ -1,0 +1,148 @@
+"""`falcon-snn results`: what was measured on real speech, beside the paper."""
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from falcon_snn.cli.output import JsonFlag, notice, out, print_json
+from falcon_snn.errors import FalconError
+
+app = typer.Typer(help="Our accuracies beside the paper's; record an experiment.")
+
+
+@app.callback(invoke_without_command=True)
+def results(context: typer.Context, as_json: bool = JsonFlag) -> None:
+    """Print our figures, the paper's and the latency of each configuration."""
+    if context.invoked_subcommand is not None:
+        return
+    from falcon_snn.report.results import PAPER_DATA, load_results, table
+
+    rows = table(load_results())
+    if as_json:
+        print_json(rows)
+        return
+    from rich.table import Table
+
+    shown = Table(
+        caption=f"The paper's accuracies are on other data: {PAPER_DATA}.", caption_justify="left"
+    )
+    shown.add_column("network and configuration", no_wrap=True)
+    for heading in ("test %", "paper", "us", "paper"):
+        shown.add_column(heading, justify="right", no_wrap=True)
+    for heading in ("data", "epochs", "seeds"):
+        shown.add_column(heading)
+    for row in rows:
+        shown.add_row(
+            f"{row['setting']} {row['configuration']}",
+            "not run yet" if row["test_percent"] is None else f"{row['test_percent']:.2f}",
+            _figure(row["paper_test_percent"]), _figure(row["latency_us"]),
+            _figure(row["paper_latency_us"]), row["data"] or "-", _whole(row["epochs"]),
+            _whole(row["seeds"] or None),
+        )  # fmt: skip
+    out.print(shown)
+
+
+@app.command("record")
+def record(
+    folder: Path = typer.Argument(help="The --out folder of `falcon-snn train` or `adapt`."),
+    setting: str = typer.Option(..., help="The paper's network beside it, such as gsc-medium."),
+    configuration: str = typer.Option(..., help="qnn, full, fastest, balanced, prefix-3, ..."),
+    data: str = typer.Option(..., help="The data set that it was trained on."),
+    attention: str = typer.Option("serial", help="serial (the paper) or streamed."),
+    before: Path | None = typer.Option(
+        None, help="The checkpoint that the adaptation began with, to measure it, too."
+    ),
+    target: Path | None = typer.Option(None, "--out", help="Folder (default: the package's)."),
+) -> None:
+    """Read the test accuracy of a trained network, once, and keep it as a result."""
+    from falcon_snn.report.provenance import commit, machine, versions
+    from falcon_snn.report.results import Result, results_folder, write_result
+    from falcon_snn.training.checkpoint import load_metadata
+
+    checkpoint = folder / "best.safetensors"
+    metadata = load_metadata(checkpoint)
+    delays, config = metadata.delays, metadata.config
+    if configuration == "full":
+        delays = dict.fromkeys(config.boundaries, config.slots)
+    test, clips = _accuracy(checkpoint, data, "test", delays, None)
+    result = Result(
+        setting=setting,
+        configuration=configuration,
+        data=data,
+        words=len(metadata.words),
+        config=vars(config),
+        delays=delays,
+        attention=attention,
+        seed=metadata.seed,
+        commit=commit(),
+        versions=versions(),
+        machine=machine(),
+        phases=_phases(folder),
+        validation_percent=_accuracy(checkpoint, data, "validation", delays, None)[0],
+        test_percent=test,
+        test_clips=clips,
+        validation_before_percent=None
+        if before is None
+        else _accuracy(before, data, "validation", delays, config.qk_prefix)[0],
+        test_before_percent=None
+        if before is None
+        else _accuracy(before, data, "test", delays, config.qk_prefix)[0],
+    )
+    name = f"{setting}-{configuration}-seed{metadata.seed}.json"
+    path = (target or results_folder()) / name
+    write_result(path, result)
+    out.print(f"{path}: test {test:.2f} %, {result.latency_us:.2f} us", soft_wrap=True)
+    notice(f"validation {result.validation_percent:.2f} %, {result.epochs} epochs")
+
+
+def _accuracy(
+    checkpoint: Path, data: str, split: str, delays: dict[str, int] | None, qk_prefix: int | None
+) -> tuple[float, int]:
+    """Accuracy in percent, of the QNN if there are no delays, and the number of clips."""
+    import torch
+
+    from falcon_snn.cli.networks import load_split, progress
+    from falcon_snn.training.checkpoint import load_metadata, load_model
+    from falcon_snn.training.evaluate import accuracy, qnn_predictions, snn_predictions
+    from falcon_snn.training.export import load_network
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    examples = load_split(data, split, None, load_metadata(checkpoint).words)
+    with progress(f"{checkpoint.parent.name}, {split}", len(examples)) as advance:
+        if delays is None:
+            model = load_model(checkpoint)[0].to(device)
+            found = qnn_predictions(model, examples, advance=advance)
+        else:
+            network = load_network(checkpoint, qk_prefix)[0].to(device)
+            found = snn_predictions(network, examples, delays, advance=advance)
+    return accuracy(found, examples), len(examples)
+
+
+def _phases(folder: Path) -> list[dict[str, Any]]:
+    """Recipe and curve of each phase that trained in the folder."""
+    from falcon_snn.report.training_curves import read_phases
+    from falcon_snn.training.checkpoint import load_metadata
+    from falcon_snn.training.recipe import PHASES
+
+    alone = (folder / "curves.jsonl").exists()
+    places = {"qnn": folder} if alone else {name: folder / name for name in PHASES}
+    phases = []
+    for name, place in places.items():
+        if not (place / "curves.jsonl").exists():
+            continue
+        (curve,) = read_phases(place.parent, [place.name])
+        recipe = load_metadata(place / "last.safetensors").recipe
+        phases.append({"name": name, "recipe": recipe,
+                       "validation_percent": curve.validation_percent})  # fmt: skip
+    if not phases:
+        raise FalconError(f"{folder}: holds no curves.jsonl; give the --out of train or adapt")
+    return phases
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _whole(value: int | None) -> str:
+    return "-" if value is None else str(value)

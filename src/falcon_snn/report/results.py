@@ -1,0 +1,155 @@
+"""Our own measurements: one JSON file per experiment in `falcon_snn/results`, and the table of all.
+
+A file says what was trained, on what, from which commit, with which seed, for how many epochs, and
+what came out. Latency is not in it: it follows from the configuration and the schedule.
+
+`setting` names the paper's network that it stands beside ("gsc-medium", "gsc-large",
+"ssc-medium"). `configuration` is one of
+
+    qnn, full, fastest, balanced, accurate      the paper's main table
+    prefix-6 ... prefix-3                       the Q/K prefix ablation
+    random-1 ... random-5                       random schedules after full adaptation
+    balanced-10, random-1-10 ... random-5-10    the same after ten epochs of QAT
+
+or any other name for experiments that the paper does not have. A search is kept as the
+`result.json` that it wrote, under the name `search-SETTING.json`; energy as what
+`falcon-snn energy --json` printed for the Balanced schedule, under `energy-SETTING.json`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.resources import files as package_files
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from falcon_snn.config import FalconConfig
+from falcon_snn.errors import FalconError
+from falcon_snn.files import read_json, write_json
+from falcon_snn.hardware.profile import load_profile
+from falcon_snn.pipeline.falcon_graph import falcon_graph
+from falcon_snn.pipeline.timing import time_qnn, time_snn
+from falcon_snn.report.published import MAIN_RESULTS, QK_PREFIX
+
+FORMAT = "falcon result 1"
+PAPER_DATA = "v2, 35 words"  # GSC; its SSC has 35 words, too
+_OTHER_KINDS = ("search-", "energy-")
+MAIN = ("qnn", "full", "fastest", "balanced", "accurate")
+
+
+@dataclass(frozen=True)
+class Result:
+    """One experiment; accuracies in percent."""
+
+    setting: str
+    configuration: str
+    data: str
+    words: int
+    config: dict[str, Any]  # fields of FalconConfig
+    delays: dict[str, int] | None  # None: the QNN
+    attention: str  # serial (the paper) or streamed
+    seed: int
+    commit: str | None
+    versions: dict[str, str]
+    machine: str
+    phases: list[dict[str, Any]]  # name, recipe, validation_percent of each epoch
+    validation_percent: float
+    test_percent: float
+    test_clips: int
+    validation_before_percent: float | None = None  # the schedule before its adaptation
+    test_before_percent: float | None = None
+
+    @property
+    def epochs(self) -> int:
+        return sum(len(phase["validation_percent"]) for phase in self.phases)
+
+    @property
+    def latency_us(self) -> float:
+        """Modeled core latency on the paper's chip."""
+        graph = falcon_graph(FalconConfig(**self.config))
+        profile = replace(load_profile(), attention=self.attention)
+        if self.delays is None:
+            return time_qnn(graph, profile).core_us
+        return time_snn(graph, self.delays, profile).core_us
+
+
+def results_folder() -> Path:
+    return Path(str(package_files("falcon_snn") / "results"))
+
+
+def write_result(path: Path, result: Result) -> None:
+    write_json(path, {"format": FORMAT, **asdict(result)})
+
+
+def read_result(path: Path) -> Result:
+    """Read one experiment; a file of another kind is one clear line."""
+    values = read_json(path)
+    if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
+        raise FalconError(f"{path}: not the result of an experiment (format '{FORMAT}')")
+    try:
+        return Result(**values)
+    except TypeError as error:
+        raise FalconError(f"{path}: not the result of an experiment ({error})") from None
+
+
+def load_results(folder: Path | None = None) -> list[Result]:
+    """All experiments, in the order of their file names."""
+    folder = folder or results_folder()
+    paths = sorted(folder.glob("*.json"))
+    return [read_result(path) for path in paths if not path.name.startswith(_OTHER_KINDS)]
+
+
+def load_search(setting: str, folder: Path | None = None) -> dict[str, Any] | None:
+    """What our search of a network found, if it was run."""
+    from falcon_snn.search.result import read_result as read_search
+
+    path = (folder or results_folder()) / f"search-{setting}.json"
+    return read_search(path) if path.exists() else None
+
+
+def load_energy(setting: str, folder: Path | None = None) -> dict[str, Any] | None:
+    """Our energy of a network under its Balanced schedule, if it was measured."""
+    path = (folder or results_folder()) / f"energy-{setting}.json"
+    energy: dict[str, Any] | None = read_json(path) if path.exists() else None
+    return energy
+
+
+def of(results: Sequence[Result], setting: str, configuration: str) -> list[Result]:
+    """The experiments (one per seed) of a configuration."""
+    return [r for r in results if (r.setting, r.configuration) == (setting, configuration)]
+
+
+def table(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """Our figures beside the paper's; a row for each of its configurations, then our own."""
+    keys = [(setting, name) for setting in MAIN_RESULTS for name in MAIN]
+    keys += [("gsc-medium", f"prefix-{row.prefix}") for row in QK_PREFIX[1:]]
+    keys += [(r.setting, r.configuration) for r in results]
+    return [_row(of(results, *key), *key) for key in dict.fromkeys(keys)]
+
+
+def _row(found: Sequence[Result], setting: str, configuration: str) -> dict[str, Any]:
+    paper_percent, paper_us = _published(setting, configuration)
+    ours = found[0] if found else None
+    return {
+        "setting": setting,
+        "configuration": configuration,
+        "test_percent": mean(r.test_percent for r in found) if found else None,
+        "validation_percent": mean(r.validation_percent for r in found) if found else None,
+        "latency_us": ours.latency_us if ours else None,
+        "data": f"{ours.data}, {ours.words} words" if ours else None,
+        "seeds": len(found),
+        "epochs": ours.epochs if ours else None,
+        "paper_test_percent": paper_percent,
+        "paper_latency_us": paper_us,
+        "paper_data": None if paper_percent is None else PAPER_DATA,
+    }
+
+
+def _published(setting: str, configuration: str) -> tuple[float | None, float | None]:
+    if configuration in MAIN_RESULTS.get(setting, {}):
+        return MAIN_RESULTS[setting][configuration]
+    prefixes = {f"prefix-{row.prefix}": row for row in QK_PREFIX}
+    if setting == "gsc-medium" and configuration in prefixes:
+        row = prefixes[configuration]
+        return row.test_after_percent, row.latency_us
+    return None, None

@@ -1,0 +1,156 @@
+"""The report of a run: everything is read from the run's folder, nothing is computed again
+but the latency model and its pictures.
+"""
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+from falcon_snn.config import FalconConfig, names_of
+from falcon_snn.errors import FalconError
+from falcon_snn.files import read_json, sha256_of
+from falcon_snn.hardware.profile import Profile, parse_profile
+from falcon_snn.pipeline.falcon_graph import falcon_graph
+from falcon_snn.pipeline.schedule import uniform
+from falcon_snn.pipeline.timing import Timing, time_qnn, time_snn
+from falcon_snn.report.energy_figure import draw_breakdown
+from falcon_snn.report.page import write_page
+from falcon_snn.report.related_work import compare
+from falcon_snn.report.search_figures import write_search_figures
+from falcon_snn.report.timeline import write_timeline
+from falcon_snn.report.training_curves import draw_adaptation, draw_curves, read_phases
+from falcon_snn.search.result import read_result
+
+SCHEDULES = ("fastest", "balanced", "accurate")
+TITLES = {"fastest": "Fastest", "balanced": "Balanced", "accurate": "Accurate",
+          "full": "Full lookahead", "QNN": "Matched QNN"}  # fmt: skip
+DRAWN = ("fastest", "balanced", "full", "QNN")  # timelines, from top to bottom
+PAGE, HARDWARE, ENERGY = "report.html", "hardware.toml", "energy.svg"
+
+
+def write_run_report(run: Path, out: Path) -> Path:
+    """Write `report.html` and its figures into `out`; return the path of the page."""
+    facts = read_json(run / "run.json")
+    needed = ("features", "qnn", "convert", "search", "adapt", "measure")
+    records = {step: _record(run, step) for step in needed}
+    search = read_result(run / "search" / "result.json")
+    adapted = read_json(run / "adapt" / "adapted.json")
+    test = read_json(run / "measure" / "accuracy.json")
+    energy = read_json(run / "measure" / "energy.json")["configurations"]
+    draw_breakdown(out / ENERGY, f"per inference, {test['clips']:,} test clips", energy)
+    conversion = read_json(run / "convert" / "conversion.json")["check"]
+    data = read_json(run / "features" / "facts.json")
+    network = run / "qnn" / "best.safetensors"
+    config, parameters, trained = _network(network)
+    profile = parse_profile((run / HARDWARE).read_text(encoding="utf-8"), str(run / HARDWARE))
+    timings = _timings(config, adapted, profile)
+    phases = list(facts["settings"]["adapt_recipes"])
+    qnn_percent = conversion["float_accuracy"]
+    schedules = [_schedule(name, search, adapted, test, timings) for name in SCHEDULES]
+    figures = _figures(run, out, search, timings, phases, schedules, qnn_percent, trained)
+    model, _ = names_of(config)
+    page = out / PAGE
+    write_page(
+        page, "run.html.j2", model=model.capitalize(), data=facts["settings"]["data"],
+        words=data["words"], clips=data["clips"], schedules=schedules, test=test,
+        qnn_us=timings["QNN"].core_us, full_us=timings["full"].core_us, search=search,
+        validation={"QNN": qnn_percent, "full": conversion["accuracy"]}, conversion=conversion,
+        hardware=profile.name, attention=profile.attention, figures=figures, phases=phases,
+        related=_related(), parameters=parameters, run=facts,
+        command=shlex.join(facts["command"]), network_sha256=sha256_of(network), records=records,
+        titles=TITLES, energy=energy, recipes=_recipes(facts["settings"]),
+    )  # fmt: skip
+    return page
+
+
+def _record(run: Path, step: str) -> dict[str, Any]:
+    record: dict[str, Any] = read_json(run / "steps" / f"{step}.json")
+    if "files" not in record:
+        raise FalconError(f"{run}: step '{step}' is not done; go on with `falcon-snn run`")
+    return record
+
+
+def _network(path: Path) -> tuple[FalconConfig, int, bool]:
+    """Configuration, number of parameters, and whether the network was trained in this run."""
+    from falcon_snn.network.model import parameter_count
+    from falcon_snn.training.checkpoint import load_model
+
+    model, metadata = load_model(path)
+    return metadata.config, parameter_count(model), (path.parent / "curves.jsonl").exists()
+
+
+def _timings(config: FalconConfig, adapted: dict[str, Any], profile: Profile) -> dict[str, Timing]:
+    """The schedules, full lookahead and the matched QNN on the same graph."""
+    graph = falcon_graph(config)
+    timings = {name: time_snn(graph, adapted[name]["delays"], profile) for name in SCHEDULES}
+    full = uniform(config.slots, config.boundaries, config.slots)
+    return timings | {"full": time_snn(graph, full, profile), "QNN": time_qnn(graph, profile)}
+
+
+def _schedule(
+    name: str,
+    search: dict[str, Any],
+    adapted: dict[str, Any],
+    test: dict[str, Any],
+    timings: dict[str, Timing],
+) -> dict[str, Any]:
+    chosen = search["evaluated"][search["chosen"][name]]
+    tested = test["networks"][name]
+    return {
+        "name": name,
+        "title": TITLES[name],
+        "folder": adapted[name]["folder"],
+        "delays": adapted[name]["delays"],
+        "waits": chosen["delays"],
+        "latency_us": timings[name].core_us,
+        "before_percent": 100 * chosen["accuracy"],
+        "after_percent": adapted[name]["validation_percent"],
+        "test_percent": tested["percent"],
+        "test_interval": tested["interval"],
+    }
+
+
+def _figures(
+    run: Path,
+    out: Path,
+    search: dict[str, Any],
+    timings: dict[str, Timing],
+    phases: list[str],
+    schedules: list[dict[str, Any]],
+    qnn_percent: float,
+    trained: bool,
+) -> dict[str, Path | None]:
+    effects, chosen = write_search_figures(search, out, ".svg")
+    timeline = out / "timeline.svg"
+    write_timeline(timeline, "", {TITLES[name]: timings[name] for name in DRAWN})
+    adaptation = out / "adaptation.svg"
+    own = {row["folder"]: row for row in reversed(schedules)}  # one curve per trained network
+    draw_adaptation(
+        adaptation,
+        {name: read_phases(run / "adapt" / name, phases) for name in own},
+        {name: row["before_percent"] for name, row in own.items()},
+        qnn_percent,
+    )
+    qnn = out / "qnn-training.svg" if trained else None
+    if qnn is not None:
+        draw_curves(qnn, {"QNN": read_phases(run, ["qnn"])[0].validation_percent})
+    return {"effects": effects, "chosen": chosen, "timeline": timeline, "adaptation": adaptation,
+            "qnn": qnn, "energy": out / ENERGY}  # fmt: skip
+
+
+def _related() -> list[dict[str, Any]]:
+    return [
+        {
+            "name": row.published.method,
+            "parameters": row.published.parameters_millions,
+            "accuracy": row.published.accuracy_percent,
+            "published_us": row.published.latency_us,
+            "modeled_us": row.modeled.us,
+        }
+        for row in compare()
+    ]
+
+
+def _recipes(settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    own = {} if settings["qnn_recipe"] is None else {"qnn": settings["qnn_recipe"]}
+    return own | settings["adapt_recipes"]

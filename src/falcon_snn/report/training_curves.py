@@ -1,0 +1,79 @@
+"""Validation accuracy over the epochs of all phases, a line per network."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from falcon_snn.report.style import GRID, INK, SCHEDULES, SOFT, figure_style, save_figure
+
+
+class Phase(NamedTuple):
+    """The validation accuracy after each epoch of one phase, in percent."""
+
+    name: str
+    validation_percent: tuple[float, ...]
+
+
+def read_phases(folder: Path, names: Sequence[str]) -> list[Phase]:
+    """The curves of phases that trained in sub-folders of `folder`."""
+    phases = []
+    for name in names:
+        lines = (folder / name / "curves.jsonl").read_text(encoding="utf-8").splitlines()
+        rows = [json.loads(line) for line in lines]
+        phases.append(Phase(name, tuple(row["validation_accuracy"] for row in rows)))
+    return phases
+
+
+def draw_adaptation(
+    path: Path,
+    curves: Mapping[str, Sequence[Phase]],
+    before_percent: Mapping[str, float],
+    qnn_percent: float,
+) -> None:
+    """Accuracy from before the adaptation (epoch 0) to its end, with the QNN as a line."""
+    import matplotlib.pyplot as plt
+
+    with plt.rc_context(figure_style()):
+        figure, axis = plt.subplots(figsize=(8, 4.2), layout="constrained")
+        for name, phases in curves.items():
+            marker, colour = SCHEDULES.get(name, (".", SOFT))
+            values = [before_percent[name]]
+            for phase in phases:
+                values += phase.validation_percent
+            axis.plot(range(len(values)), values, marker=marker, color=colour, markersize=4,
+                      label=name)  # fmt: skip
+        _mark_phases(axis, next(iter(curves.values())))
+        axis.axhline(qnn_percent, color=INK, linewidth=1, linestyle=":", label="QNN")
+        axis.set(xlabel="epoch (0: before adaptation)", ylabel="validation accuracy (%)")
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.legend(loc="lower right")
+        save_figure(figure, path)
+        plt.close(figure)
+
+
+def draw_curves(path: Path, curves: Mapping[str, Sequence[float]]) -> None:
+    """Validation accuracy in percent after each epoch, a line per name."""
+    import matplotlib.pyplot as plt
+
+    with plt.rc_context(figure_style()):
+        figure, axis = plt.subplots(figsize=(8, 3.2), layout="constrained")
+        for name, values in curves.items():
+            axis.plot(range(1, len(values) + 1), values, "o-", markersize=3, label=name)
+        axis.legend(loc="lower right")
+        axis.set(xlabel="epoch", ylabel="validation accuracy (%)")
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        save_figure(figure, path)
+        plt.close(figure)
+
+
+def _mark_phases(axis: Any, phases: Sequence[Phase]) -> None:
+    """A line where a phase ends, its name above."""
+    end = 0
+    for phase in phases:
+        begin, end = end, end + len(phase.validation_percent)
+        axis.axvline(end + 0.5, color=GRID, linewidth=1)
+        axis.annotate(
+            phase.name, ((begin + end + 1) / 2, 1.0), xycoords=("data", "axes fraction"),
+            ha="center", va="bottom", fontsize=8, color=SOFT,
+        )  # fmt: skip

@@ -1,0 +1,69 @@
+"""The networks that come along: listed, loaded by name, and what they say about themselves."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.training_data import write_spikes
+from typer.testing import CliRunner
+
+from falcon_snn.cli.main import app
+from falcon_snn.errors import FalconError
+from falcon_snn.training.export import load_network
+from falcon_snn.training.pretrained import all_pretrained, pretrained_names
+
+
+def call(*arguments: object) -> Any:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if result.exception is not None:
+        raise result.exception
+    return json.loads(result.stdout)
+
+
+def test_all_load_and_are_small() -> None:
+    rows = {row["name"]: row for row in call("models", "--json")}
+    assert list(rows) == pretrained_names()
+    assert "embedded-tiny" in rows
+    for one in all_pretrained():
+        network, metadata = load_network(one.path)
+        assert network.config == one.metadata.config
+        assert metadata.words == one.metadata.words
+        assert one.path.stat().st_size < 2_000_000
+        assert rows[one.name]["words"] == len(metadata.words)
+
+
+def test_evaluate_by_name() -> None:
+    found = call("evaluate", "--pretrained", "embedded-tiny", "--schedule", "full", "--limit", 70,
+                 "--json")  # fmt: skip
+    assert found["clips"] == 70
+    assert found["accuracy"] > 40
+
+
+def test_exactly_one_network_must_be_named(tmp_path: Path) -> None:
+    for given in ([], ["--pretrained", "embedded-tiny", "--checkpoint", "x.safetensors"]):
+        with pytest.raises(FalconError, match="either --checkpoint FILE or --pretrained NAME"):
+            call("evaluate", *given)
+    with pytest.raises(FalconError, match="no pretrained network 'nobody'"):
+        call("evaluate", "--pretrained", "nobody")
+
+
+def test_record_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FALCON_CACHE", str(tmp_path / "cache"))
+    data = write_spikes(tmp_path / "spikes")
+    quick = tmp_path / "quick.toml"
+    quick.write_text(
+        'forward = "counts"\nepochs = 2\nbatch = 6\nweight_rate = 1e-3\nneuron_rate = 0\n'
+    )
+    trained = tmp_path / "qnn"
+    train = ["train", "--recipe", quick, "--data", data, "--model", "tiny", "--out", trained]
+    assert CliRunner().invoke(app, list(map(str, train))).exception is None
+    record = ["results", "record", trained, "--setting", "ssc-tiny", "--configuration", "qnn",
+              "--data", data, "--out", tmp_path / "results"]  # fmt: skip
+    assert CliRunner().invoke(app, list(map(str, record))).exception is None
+    (file,) = (tmp_path / "results").iterdir()
+    held = json.loads(file.read_text())
+    assert held["delays"] is None
+    assert len(held["phases"][0]["validation_percent"]) == 2
+    assert held["phases"][0]["recipe"]["batch"] == 6
+    assert held["test_clips"] == 12

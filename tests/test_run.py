@@ -1,0 +1,140 @@
+"""`falcon-snn run` on a few clips: steps, what is done again and what not, a kill, the report."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.training_data import write_spikes
+from typer.testing import CliRunner
+
+from falcon_snn.cli.main import app
+from falcon_snn.errors import FalconError
+
+STEPS = ["features", "qnn", "convert", "search", "adapt", "measure", "report"]
+
+
+def recipe(folder: Path, forward: str, rates: tuple[float, float]) -> Path:
+    path = folder / f"{forward}-{rates[0]}.toml"
+    path.write_text(
+        f'forward = "{forward}"\nepochs = 1\nbatch = 6\n'
+        f"weight_rate = {rates[0]}\nneuron_rate = {rates[1]}\n"
+    )
+    return path
+
+
+def arguments(folder: Path, *more: str) -> list[str]:
+    """A run that takes seconds."""
+    counts = recipe(folder, "counts", (1e-3, 0.0))
+    spikes = recipe(folder, "spikes", (1e-3, 0.0))
+    return ["run", "--data", str(folder / "spikes"), "--out", str(folder / "run"), "--random", "2",
+            "--delta-max", "2", "--phases", "qat", "--recipe", f"qnn={counts}",
+            "--recipe", f"qat={spikes}", *more]  # fmt: skip
+
+
+def call(given: list[str]) -> str:
+    result = CliRunner().invoke(app, given)
+    if result.exception is not None:
+        raise result.exception
+    return result.output
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FALCON_CACHE", str(tmp_path / "cache"))
+    write_spikes(tmp_path / "spikes")
+    return tmp_path
+
+
+def done_again(folder: Path, given: list[str]) -> list[str]:
+    """The steps whose records a command writes anew."""
+    records = {step: folder / "run" / "steps" / f"{step}.json" for step in STEPS}
+    before = {step: path.stat().st_mtime_ns for step, path in records.items()}
+    call(given)
+    return [step for step in STEPS if records[step].stat().st_mtime_ns != before[step]]
+
+
+def test_a_run_its_report_and_what_is_done_again(folder: Path) -> None:
+    with pytest.raises(FalconError, match="step 'search' needs 'features'"):
+        call(arguments(folder, "--only", "search"))
+    said = call(arguments(folder))
+    assert "report.html" in said
+    check_page(folder / "run" / "report" / "report.html")
+    accuracy = json.loads((folder / "run" / "measure" / "accuracy.json").read_text())
+    assert accuracy["networks"].keys() == {"QNN", "full", "fastest", "balanced", "accurate"}
+    assert accuracy["networks"]["QNN"] == accuracy["networks"]["full"]
+
+    assert done_again(folder, arguments(folder)) == []
+    assert done_again(folder, arguments(folder, "--random", "1")) == STEPS[3:]
+    # The same result again: what comes after it stays valid.
+    (folder / "run" / "convert" / "network.safetensors").unlink()
+    assert done_again(folder, arguments(folder, "--random", "1")) == ["convert"]
+    damaged = folder / "run" / "search" / "balanced.json"
+    damaged.write_text(damaged.read_text() + " ")
+    assert done_again(folder, arguments(folder, "--random", "1", "--only", "search")) == ["search"]
+
+    pages = [folder / place / "report.html" for place in ("once", "twice")]
+    for page in pages:
+        call(["report", str(folder / "run"), "--out", str(page.parent)])
+    assert pages[0].read_bytes() == pages[1].read_bytes()
+
+
+def check_page(page: Path) -> None:
+    """One file with everything inside it."""
+    text = page.read_text(encoding="utf-8")
+    for section in ("schedules", "front", "timelines", "delays", "adaptation", "energy", "related",
+                    "made"):  # fmt: skip
+        assert f'id="{section}"' in text
+    assert not re.search(r"""(src|href)=["'](?!data:|#)""", text)
+    assert "<script" not in text
+    assert "@import" not in text
+    assert "prefers-color-scheme: dark" in text
+    assert len(text) < 5_000_000
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--only", "serch"], "no step 'serch'"),
+        (["--epochs", "3"], "--epochs '3': write PHASE=VALUE"),
+        (["--epochs", "qat=many"], "write a whole number"),
+        (["--recipe", "tune=x.toml"], "PHASE one of qnn, qat"),
+        (["--checkpoint", "no.safetensors"], "PHASE one of qat"),
+        (["--pretrained", "nobody"], "no pretrained network 'nobody'"),
+        (["--data", "/nowhere"], "no data at '/nowhere'"),
+    ],
+)
+def test_bad_options_are_one_line(folder: Path, more: list[str], message: str) -> None:
+    with pytest.raises(FalconError, match=re.escape(message)):
+        call(arguments(folder, *more))
+
+
+def test_a_killed_run_goes_on_where_it_was(folder: Path) -> None:
+    given = arguments(folder, "--epochs", "qat=60")
+    curves = folder / "run" / "adapt" / "fastest" / "qat" / "curves.jsonl"
+    running = subprocess.Popen(
+        [sys.executable, "-m", "falcon_snn.cli.main", *given], env=dict(os.environ)
+    )
+    patience = time.monotonic() + 300
+    while not curves.exists() and running.poll() is None and time.monotonic() < patience:
+        time.sleep(0.02)
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    assert running.returncode == -signal.SIGKILL
+    held = lines_of(curves)
+    assert 0 < len(held) < 60
+    said = call(given)
+    assert said.count("done already") == 4
+    # Epochs before the kill are not trained again: even their seconds are the same.
+    assert lines_of(curves)[: len(held)] == held
+    assert len(lines_of(curves)) == 60
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
