@@ -38,7 +38,8 @@ def studio(
 
 
 def _load(checkpoint: Path, data: str, clips: int) -> "tuple[StudioState, Sample]":
-    from falcon_snn.cli.networks import load_split, names_of
+    from falcon_snn.cli.networks import load_split
+    from falcon_snn.config import names_of
     from falcon_snn.studio.sample import Sample
     from falcon_snn.studio.state import first_state
     from falcon_snn.training.export import load_network
