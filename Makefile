@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: env test demo clean
+.PHONY: env test demo docs clean
 
 env: $(STAMP)
 
@@ -29,5 +29,10 @@ DEMO := --data embedded --pretrained embedded-tiny --search-clips 245 --tau 1 --
 demo: env
 	$(BIN)/falcon-snn run $(DEMO) --out demo-out
 
+docs: env
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(BIN)/mkdocs build --quiet
+	@echo "Documentation: site/index.html"
+
 clean:
-	rm -rf $(VENV) demo-out
+	rm -rf $(VENV) demo-out site

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from falcon_snn import fire
 from falcon_snn.neuron import layers
 from falcon_snn.neuron.layers import IntegerNeurons
 from falcon_snn.neuron.packed import pack, unpack
@@ -112,6 +113,11 @@ class ConvBaseline(Baseline):
         return y.permute(0, 2, 3, 1).view(*x.shape[:2], x.shape[3], -1, y.shape[1])
 
 
+def fire_alone(currents: Tensor, baseline: Baseline) -> Tensor:
+    """The Triton neuron alone, on currents that lie in memory already."""
+    return fire(currents, baseline.delay, offset=baseline.initial - 0.5, backend="triton")
+
+
 def spikingjelly_layer(baseline: Baseline) -> Callable[[Tensor], Tensor] | None:
     """SpikingJelly's multi-step IF after an fp16 product, scale and bias folded into it.
 
@@ -200,6 +206,8 @@ def compare(
     half = spikes.half()
     if jelly is not None:
         ways["spikingjelly"] = lambda: jelly(half)
+    currents = baseline.product(x).float() * baseline.gain + baseline.static
+    ways["neuron"] = lambda: fire_alone(currents, baseline)
     row = measure(name, macs, ways)
     # Float rounding may move a spike at a tie; the fused layer is exact, so this says how often.
     ours, theirs = fused(), pack(baseline.fire(x))
@@ -231,7 +239,8 @@ def main() -> None:
             for key in row
             if key.startswith("times_")
         )
-        print(f"{row['layer']:>16}: fused {row['fused_ms']:.3f} ms, {row['fused_tops']:.0f} TOP/s,")
+        print(f"{row['layer']:>16}: fused {row['fused_ms']:.3f} ms, {row['fused_tops']:.0f} TOP/s,"
+              f" neuron alone {row['neuron_ms']:.3f} ms,")  # fmt: skip
         print(
             f"{'':>18}{share:.0%} of bf16; {ratios}; {row['different_share']:.1e} of spikes differ"
         )

@@ -1,28 +1,84 @@
-"""The Python code in docs/*.md runs, and prints what the page says it prints."""
+"""What README.md and docs/*.md show is true: code prints what the page says, commands run."""
 
 import contextlib
 import io
 import re
+import shlex
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import soundfile
+from typer.testing import CliRunner
 
-DOCS = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
-BLOCK = re.compile(r"^```(python|output)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+from falcon_snn.cli.main import app
+from falcon_snn.data.examples import load_waves
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(python|output|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# Commands that need no trained network and take a moment; the tutorial's are all run.
+QUICK = ("doctor", "theory", "hardware", "latency", "throughput", "resources", "sweep", "graph",
+         "describe", "related-work")  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in DOCS if "```python\n" in page.read_text()], ids=lambda p: p.name
-)
-def test_the_code_of_a_page_runs(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All `python` blocks of a page run in order as one program, in an empty folder.
+def commands(shell: str) -> Iterator[list[str]]:
+    """The arguments of every `falcon-snn` line."""
+    for line in shell.splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["falcon-snn"]:
+            yield words[1:]
 
-    An `output` block is what the `python` block before it printed.
+
+def falcon(*words: str) -> str:
+    result = CliRunner().invoke(app, list(words))
+    assert result.exit_code == 0, (
+        f"falcon-snn {' '.join(words)}: {result.exception or result.output}"
+    )
+    return result.stdout
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_options_of_every_command_exist(page: Path) -> None:
+    """Options are looked up before `--help` is obeyed, so a wrong one is an error."""
+    for kind, body in BLOCK.findall(page.read_text(encoding="utf-8")):
+        for words in commands(body) if kind == "sh" else ():
+            falcon(*words, "--help")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pictures_and_links_are_there(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).is_file(), f"{page.name} points to {target}"
+
+
+def test_the_paper_is_mapped_to_files_and_names_that_exist() -> None:
+    rows = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8").splitlines()
+    for row in [row for row in rows if row.startswith("|")][2:]:
+        _, _, code, checked, _ = row.split("|")
+        files = [ROOT / "src/falcon_snn" / name for name in re.findall(r"`(\w+/[\w/.]+)`", code)]
+        tests = [ROOT / "tests" / name for name in re.findall(r"`(test_\w+\.py)`", checked)]
+        assert tests, row
+        assert all(file.exists() for file in (*files, *tests)), row
+        source = "".join(file.read_text(encoding="utf-8") for file in files if file.is_file())
+        assert all(name in source for name in re.findall(r"`([A-Za-z_]+)`", code) if files), row
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blocks of a page run in order, in a folder that holds the examples and some recordings.
+
+    All `python` blocks are one program; an `output` block is what the block before it printed. Of
+    the shell's commands the quick ones are run, in the tutorial all of them, with one epoch.
     """
     monkeypatch.chdir(tmp_path)
+    shutil.copytree(ROOT / "examples", "examples")
+    tutorial = page.name == "tutorial.md"
+    if tutorial:
+        write_recordings(Path("words"))
+        monkeypatch.setenv("FALCON_CACHE", str(tmp_path / "cache"))
     text = page.read_text(encoding="utf-8")
     names: dict[str, Any] = {"__name__": "__main__"}
     printed = ""
@@ -30,9 +86,28 @@ def test_the_code_of_a_page_runs(
         kind, body = block.groups()
         if kind == "output":
             assert printed.strip() == body.strip(), f"{page.name}: the page says otherwise"
-            continue
-        line = text.count("\n", 0, block.start(2))
-        code = compile("\n" * line + body, str(page), "exec")  # errors name the page's own lines
-        with contextlib.redirect_stdout(io.StringIO()) as output:
-            exec(code, names)
-        printed = output.getvalue()
+        elif kind == "sh":
+            ours = [words for words in commands(body) if tutorial or words[0] in QUICK]
+            printed = "".join(falcon(*one_epoch(words)) for words in ours)
+        else:
+            line = text.count("\n", 0, block.start(2))
+            code = compile("\n" * line + body, str(page), "exec")  # errors name the page's lines
+            with contextlib.redirect_stdout(io.StringIO()) as output:
+                exec(code, names)
+            printed = output.getvalue()
+
+
+def one_epoch(words: list[str]) -> list[str]:
+    return [
+        "1" if before == "--epochs" else word
+        for before, word in zip(["", *words], words, strict=False)
+    ]
+
+
+def write_recordings(folder: Path) -> None:
+    """Embedded clips of three words as a folder of wavs; the hash of their voices splits them."""
+    waves = load_waves("embedded", "training")
+    for name, wave in zip(waves.names, waves.waves, strict=True):
+        if name.startswith(("yes/", "no/", "stop/")):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            soundfile.write(folder / name, wave.numpy(), 16_000)

@@ -105,11 +105,3 @@ def test_sums_must_become_spikes_before_the_next_array() -> None:
     two = Stage("b", "analog", ("a",), inner=9)
     with pytest.raises(FalconError, match="put a neuron or quantise stage between"):
         Graph("g", 7, (one, two))
-
-
-def test_the_python_example_of_the_docs(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (EXAMPLES.parent / "docs" / "latency.md").read_text()
-    code = page.split("```python\n")[1].split("```")[0]
-    promised = [line.rpartition("# ")[2] for line in code.splitlines() if line.startswith("print")]
-    exec(code, {})
-    assert capsys.readouterr().out.split() == promised

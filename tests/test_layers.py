@@ -3,6 +3,8 @@
 Without a GPU, Triton's interpreter runs the kernels (see conftest).
 """
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,7 +14,7 @@ from torch import Tensor
 from falcon_snn.errors import FalconError
 from falcon_snn.neuron import layers
 from falcon_snn.neuron.layers import AttentionCurve, IntegerNeurons
-from falcon_snn.neuron.packed import count
+from falcon_snn.neuron.packed import count, pack
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -67,6 +69,40 @@ def test_linear_agrees_on_falcon_shapes(inputs: int, outputs: int, delay: int) -
     expected = layers.linear(x, weight, neurons, 7, delay, "torch")
     for backend in backends():
         assert torch.equal(layers.linear(x, weight, neurons, 7, delay, backend), expected)
+
+
+@pytest.mark.parametrize("density", [0.0, 0.05, 1.0])
+@pytest.mark.parametrize("delay", [1, 3, 7])
+def test_products_agree_from_silence_to_all_spikes(density: float, delay: int) -> None:
+    generator = torch.Generator().manual_seed(delay)
+    spikes = torch.rand((7, 2, 70, 10, 5), generator=generator) < density  # many token chunks
+    x = pack(spikes).to(DEVICE)
+    for stride in (1, 2):
+        weight, neurons = random_weight((17, 3, 3, 5), generator), random_neurons(17, generator)
+        expected = layers.conv(x, weight, neurons, 7, delay, stride, "torch", border=True)
+        for backend in backends():
+            result = layers.conv(x, weight, neurons, 7, delay, stride, backend, border=True)
+            assert torch.equal(result, expected)
+    rows = x.flatten(0, 1).flatten(1)
+    weight, neurons = random_weight((17, 50), generator), random_neurons(17, generator)
+    expected = layers.linear(rows, weight, neurons, 7, delay, "torch")
+    for backend in backends():
+        assert torch.equal(layers.linear(rows, weight, neurons, 7, delay, backend), expected)
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_sums_beyond_16_bits_are_exact(sign: int) -> None:
+    x = torch.full((3, 700), 0b1111111, dtype=torch.uint8, device=DEVICE)
+    x[1, 350:] = 0
+    weight = torch.full((9, 700), 127 * sign, dtype=torch.int8, device=DEVICE)
+    generator = torch.Generator().manual_seed(1)
+    neurons = replace(
+        random_neurons(9, generator), factor=torch.full_like(weight[:, 0], sign).int()
+    )
+    expected = layers.linear(x, weight, neurons, 7, 1, "torch")
+    assert not torch.equal(expected[0], expected[1])
+    for backend in backends():
+        assert torch.equal(layers.linear(x, weight, neurons, 7, 1, backend), expected)
 
 
 @pytest.mark.parametrize("border", [False, True])
@@ -142,6 +178,14 @@ def test_attention_codes_pool_and_encoder_agree(padded: bool) -> None:
         found = layers.encode(features, kernel, lengths, cells, 7, "even", backend)
         assert torch.equal(found, source)
         assert torch.equal(layers.pool(v, lengths, backend), sums)
+
+
+def test_numba_refuses_a_delay_outside_the_slots() -> None:
+    x, weight = torch.zeros((2, 3), dtype=torch.uint8), torch.zeros((4, 3), dtype=torch.int8)
+    zeros = torch.zeros(4, dtype=torch.int32)
+    for delay in (0, 8):
+        with pytest.raises(FalconError, match="delay"):
+            layers.linear(x, weight, IntegerNeurons(zeros, zeros, zeros, zeros), 7, delay, "numba")
 
 
 def test_backends_say_why_they_cannot_run() -> None:

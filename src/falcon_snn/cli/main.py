@@ -5,8 +5,10 @@ commands never load torch.
 """
 
 import sys
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from falcon_snn import __version__
 from falcon_snn.cli import (
@@ -18,6 +20,7 @@ from falcon_snn.cli import (
     doctor,
     energy,
     evaluate,
+    export,
     graph,
     hardware,
     latency,
@@ -29,6 +32,7 @@ from falcon_snn.cli import (
     results,
     run,
     search,
+    studio,
     sweep,
     theory,
     throughput,
@@ -36,8 +40,24 @@ from falcon_snn.cli import (
 )
 from falcon_snn.errors import FalconError
 
+# The order in which a person would meet them; `--help` lists them so.
+ORDER = (
+    "doctor", "run", "report", "studio", "theory", "hardware", "latency", "throughput",
+    "resources", "sweep", "related-work", "graph", "data", "describe", "train", "convert",
+    "evaluate", "search", "adapt", "energy", "classify", "export", "models", "results", "reproduce",
+)  # fmt: skip
+
+
+class InOrder(TyperGroup):
+    """Typer lists groups after commands; people look for them in the order of use."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(self.commands, key=ORDER.index)
+
+
 app = typer.Typer(
     name="falcon-snn",
+    cls=InOrder,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -77,8 +97,10 @@ app.command("convert")(convert.convert)
 app.command("evaluate")(evaluate.evaluate)
 app.add_typer(search.app, name="search")
 app.command("adapt")(adapt.adapt)
-app.command("classify")(classify.classify)
 app.command("energy")(energy.energy)
+app.command("export")(export.export)
+app.command("classify")(classify.classify)
+app.command("studio")(studio.studio)
 
 
 def main() -> None:

@@ -14,7 +14,9 @@ from falcon_snn.pipeline.schedule import Delays, parse_delays, parse_schedule, w
 
 Model = typer.Option("medium", "--model", help="Falcon network: tiny, medium or large.")
 Dataset = typer.Option("gsc", "--dataset", help="Input: gsc (98 tokens) or ssc (100 tokens).")
-GraphFile = typer.Option(None, "--graph", help="A network of your own: a stage graph in TOML.")
+GraphFile = typer.Option(
+    None, "--graph", help="A network of your own: a stage graph (.toml) or NIR (.nir)."
+)
 Slots = typer.Option(None, "--slots", help="Spike slots T of every stage (default 7).")
 QkPrefix = typer.Option(None, "--qk-prefix", help="Slots that Q and K wait for (default: all).")
 Hardware = typer.Option(None, "--hardware", help="Hardware profile: a shipped name or a TOML file.")
@@ -34,7 +36,7 @@ def choose_graph(
             model, dataset, slots=7 if slots is None else slots, qk_prefix=qk_prefix
         )
         return replace(falcon_graph(config), name=f"Falcon-{model.capitalize()} {dataset.upper()}")
-    chosen = read_graph(graph)
+    chosen = _read_nir(graph, slots) if graph.suffix == ".nir" else read_graph(graph)
     if qk_prefix is not None:
         stages = tuple(
             replace(stage, prefix=qk_prefix) if stage.kind == "quantise" else stage
@@ -42,6 +44,12 @@ def choose_graph(
         )
         chosen = replace(chosen, stages=stages)
     return chosen if slots is None else replace(chosen, slots=slots)
+
+
+def _read_nir(path: Path, slots: int | None) -> Graph:
+    from falcon_snn.interchange.nir_graph import graph_from_nir
+
+    return graph_from_nir(path, slots)
 
 
 def choose_profile(hardware: str | None, attention: str | None) -> Profile:

@@ -49,7 +49,9 @@ def search(
     engine: str = typer.Option("local", help="local, or ray for many processes or machines."),
     workers: int = typer.Option(2, help="Processes of --engine ray."),
     ray_address: str | None = typer.Option(None, help="Ray cluster (default: start a local one)."),
-    device: str = typer.Option("auto", help="auto, cpu or cuda."),
+    device: str = typer.Option(
+        "auto", help="auto, cpu or cuda; ray workers take a GPU only if told cuda."
+    ),
     hardware: str | None = options.Hardware,
     attention: str | None = options.Attention,
     resume: bool = typer.Option(False, "--resume", help="Go on with an interrupted search."),
@@ -196,8 +198,7 @@ def _engine(
     if name == "local":
         yield local_engine(factory())
     else:
-        gpus = 1.0 if device == "cuda" else 0.0
-        with ray_engine(factory, workers, address, gpus) as engine:
+        with ray_engine(factory, workers, address, gpu=device == "cuda") as engine:
             yield engine
 
 

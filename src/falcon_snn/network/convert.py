@@ -215,7 +215,8 @@ def check(
     """
     full = dict.fromkeys(network.config.boundaries, network.config.slots)
     spiking, predictions = network.counts_and_predictions(x, lengths, full, backend)
-    counted, expected = qnn_values(network, x, lengths)
+    with torch.backends.cudnn.flags(enabled=False):  # its Winograd transforms are not exact
+        counted, scores = qnn_values(network, x, lengths)
     for name, values in counted.items():
         differing = int((spiking[name].long() != values.long()).sum())
         if differing:
@@ -223,6 +224,6 @@ def check(
                 f"conversion check failed at stage {name}: {differing} of {values.numel()} counts "
                 "differ between QNN and full-lookahead SNN; please report this as a bug"
             )
-    if not torch.equal(predictions, expected):
+    if not torch.equal(predictions, scores.argmax(dim=1)):
         raise FalconError("conversion check failed: predictions differ at equal counts")
     return predictions

@@ -60,7 +60,7 @@ def _launch(
     outputs, runs, width = weight.shape
     tile = _tile(outputs, width)
     padded = _padded(weight, tile["BLOCK_K"])
-    grid = (-(-outputs // tile["BLOCK_N"]), -(-rows // tile["BLOCK_M"]))
+    grid = (-(-outputs // tile["BLOCK_N"]) * -(-rows // tile["BLOCK_M"]),)
     kernels.spiking_matmul[grid](
         x, padded, out, neurons.factor, neurons.static, neurons.initial,
         neurons.threshold, rows, outputs, **geometry, RUNS=runs, WIDTH=width,
@@ -112,7 +112,7 @@ def residual(
     _require_gpu(a)
     rows, channels = a.shape
     out = torch.empty_like(a)
-    grid = (-(-channels // 32), -(-rows // 128))
+    grid = (-(-channels // 32) * -(-rows // 128),)
     kernels.residual[grid](
         a.contiguous(), b.contiguous(), out, neurons.factor, factor_b, neurons.static,
         neurons.initial, neurons.threshold, rows, channels, SLOTS=slots, DELAY=delay,
@@ -129,7 +129,7 @@ def codes(
     outputs = weight.shape[0]
     out = torch.empty(rows, outputs, dtype=torch.int8, device=packed.device)
     tile = {"BLOCK_M": 128, "BLOCK_N": 32, "BLOCK_K": _CHUNK, "num_warps": 8}
-    grid = (-(-outputs // tile["BLOCK_N"]), -(-rows // tile["BLOCK_M"]))
+    grid = (-(-outputs // tile["BLOCK_N"]) * -(-rows // tile["BLOCK_M"]),)
     kernels.quantised_matmul[grid](
         packed.contiguous(), _padded(weight.unsqueeze(1), _CHUNK), out, factor, bias, shift, rows,
         outputs, WIDTH=inputs, FIRST=first, **tile,

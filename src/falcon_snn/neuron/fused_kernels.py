@@ -40,6 +40,14 @@ def _first_counts(packed, FIRST: tl.constexpr):
 
 
 @triton.jit
+def _tile_of(columns, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    """Rows and columns of this program; one axis, since only the first has no limit of 65,535."""
+    across = tl.cdiv(columns, BLOCK_N)
+    m = tl.program_id(0) // across * BLOCK_M + tl.arange(0, BLOCK_M)
+    return m, tl.program_id(0) % across * BLOCK_N + tl.arange(0, BLOCK_N)
+
+
+@triton.jit
 def _pixel(rows, TOKENS: tl.constexpr, FEATURES: tl.constexpr, BORDER: tl.constexpr):
     """Clip line and feature of a row; lines of a bordered buffer have one more at each end."""
     line = (rows // (TOKENS * FEATURES)).to(tl.int64) * (TOKENS + 2 * BORDER)
@@ -84,8 +92,7 @@ def spiking_matmul(
     bytes and one of TAIL. Each chunk is loaded once and serves all slots: there is one sum per
     decision that takes in new input.
     """
-    m = tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)
-    n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    m, n = _tile_of(outputs, BLOCK_M, BLOCK_N)
     in_rows = m < rows
     in_outputs = n < outputs
     line, pixel = _pixel(tl.where(in_rows, m, 0), TOKENS, FEATURES, BORDER)
@@ -154,8 +161,7 @@ def quantised_matmul(
 ):  # fmt: skip
     """Q and K: counts of the first slots times weights, codes (factor S + bias) >> shift."""
     CHUNKS: tl.constexpr = (WIDTH + BLOCK_K - 1) // BLOCK_K
-    m = tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)
-    n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    m, n = _tile_of(outputs, BLOCK_M, BLOCK_N)
     k = tl.arange(0, BLOCK_K)
     in_rows, in_outputs = m < rows, n < outputs
     x_ptrs = x_ptr + tl.where(in_rows, m, 0).to(tl.int64)[:, None] * WIDTH + k[None, :]
@@ -183,8 +189,7 @@ def residual(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     """Two packed streams, slot by slot, each with its integer factor, then SN_delta."""
-    m = tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)
-    n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    m, n = _tile_of(channels, BLOCK_M, BLOCK_N)
     inside = (m < rows)[:, None] & (n < channels)[None, :]
     at = m.to(tl.int64)[:, None] * channels + n[None, :]
     a = tl.load(a_ptr + at, mask=inside, other=0).to(tl.int32)

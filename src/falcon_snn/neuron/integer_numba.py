@@ -18,7 +18,14 @@ def call(kernel: Any, *arguments: Any) -> Tensor:
 
 
 @njit(cache=True, error_model="numpy", nogil=True, inline="always")
-def _decide(slot, potential, threshold, packed):  # type: ignore[no-untyped-def]
+def add_slot(potential, static_per_slot, factor, current):  # type: ignore[no-untyped-def]
+    for i in range(potential.shape[0]):
+        drive = factor[i] * np.int32(current[i])
+        potential[i] += static_per_slot[i] + drive
+
+
+@njit(cache=True, error_model="numpy", nogil=True, inline="always")
+def decide(slot, potential, threshold, packed):  # type: ignore[no-untyped-def]
     bit = np.uint8(1 << slot)
     for i in range(potential.shape[0]):
         fires = potential[i] >= threshold[i]
@@ -36,12 +43,9 @@ def fire_integer(currents, delay, initial, static_per_slot, threshold, factor): 
         next_input = 0
         for slot in range(slots):
             while next_input < min(slot + delay, slots):
-                current = currents[next_input, row]
-                for i in range(neurons):
-                    drive = factor[i] * np.int32(current[i])
-                    potential[i] += static_per_slot[i] + drive
+                add_slot(potential, static_per_slot, factor, currents[next_input, row])
                 next_input += 1
-            _decide(slot, potential, threshold, packed)
+            decide(slot, potential, threshold, packed)
     return out
 
 
@@ -65,7 +69,7 @@ def residual_integer(  # type: ignore[no-untyped-def]
                     from_b = factor_b[i] if b_row[i] & bit else np.int32(0)
                     potential[i] += static_per_slot[i] + from_a + from_b
                 next_input += 1
-            _decide(slot, potential, threshold, packed)
+            decide(slot, potential, threshold, packed)
     return out
 
 
@@ -81,5 +85,5 @@ def count_integer(total, slots, initial, static_per_slot, threshold, factor):  #
             drive = factor[i] * np.int32(current[i])
             potential[i] = initial[i] + slots * static_per_slot[i] + drive
         for slot in range(slots):
-            _decide(slot, potential, threshold, packed)
+            decide(slot, potential, threshold, packed)
     return out

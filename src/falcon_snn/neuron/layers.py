@@ -3,8 +3,8 @@
 A layer's numbers are rounded once, at conversion, onto an int32 grid that cannot overflow; after
 that every backend adds and compares integers, so all of them give the same spikes bit for bit.
 
-Backends: `triton` (fused kernels), `numba` and `torch` (matrix products in float32, whose sums of
-integers below 2^24 are exact in any order; the firing rule in integers).
+Backends: `triton` (fused kernels for GPUs), `numba` (event-driven kernels for CPUs) and `torch`
+(matrix products in float32, whose sums of integers below 2^24 are exact in any order).
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,6 @@ from falcon_snn.neuron import integer
 from falcon_snn.neuron.packed import count, encoding_table, unpack
 
 BACKENDS = ("torch", "numba", "triton")
-_CPU_ROWS = 2048  # so many rows' unpacked spikes stay in the cache between product and firing
 
 
 @dataclass(frozen=True)
@@ -50,9 +49,11 @@ def linear(
         from falcon_snn.neuron import fused
 
         return fused.linear(packed, weight, neurons, slots, delay)
-    if packed.device.type == "cpu" and len(packed) > _CPU_ROWS:
-        parts = [packed[first : first + _CPU_ROWS] for first in range(0, len(packed), _CPU_ROWS)]
-        return torch.cat([linear(part, weight, neurons, slots, delay, backend) for part in parts])
+    if backend == "numba":
+        from falcon_snn.neuron import layers_numba
+
+        image, kernel = packed[None, :, None], weight[:, None, None]  # a 1x1 convolution
+        return layers_numba.product(image, kernel, neurons, slots, delay).flatten(0, 2)
     if delay == slots:
         total = _product(count(packed), weight)
         return _full_lookahead(total, neurons, slots, backend)
@@ -77,6 +78,10 @@ def conv(
         from falcon_snn.neuron import fused
 
         return fused.conv(bordered, weight, neurons, slots, delay, stride, border=border)
+    if backend == "numba":
+        from falcon_snn.neuron import layers_numba
+
+        return layers_numba.product(bordered, weight, neurons, slots, delay, stride, border=border)
     windows = bordered.unfold(1, 3, 1).unfold(2, 3, stride)  # [clip, token, feature, c, kt, kf]
     clips, tokens, features = windows.shape[:3]
     rows = windows.permute(0, 1, 2, 4, 5, 3).reshape(clips * tokens * features, -1)
@@ -127,14 +132,19 @@ def attention(
     def split(x: Tensor) -> Tensor:
         return x.float().view(*x.shape[:2], heads, -1).transpose(1, 2)
 
-    scores = (split(q) @ split(k).transpose(2, 3)).int()
-    levels = torch.empty_like(scores)
-    for head in range(heads):
-        edges = curve.table[head, 1:256].contiguous()
-        levels[:, head] = torch.bucketize(scores[:, head].contiguous(), edges, right=True)
-    if lengths is not None:
-        levels *= _inside(lengths, q.shape[1])[:, None, None, :]
-    mixed = (levels.float() @ split(count(v))).transpose(1, 2).flatten(2)
+    scores = split(q) @ split(k).transpose(2, 3)
+    if backend == "numba":
+        from falcon_snn.neuron import layers_numba
+
+        levels = layers_numba.attention_codes(scores, curve.table, _all_or(lengths, q))
+    else:
+        levels = torch.empty_like(scores)
+        for head in range(heads):
+            edges = curve.table[head, 1:256].contiguous()
+            levels[:, head] = torch.bucketize(scores[:, head].int(), edges, right=True)
+        if lengths is not None:
+            levels *= _inside(lengths, q.shape[1])[:, None, None, :]
+    mixed = (levels @ split(count(v))).transpose(1, 2).flatten(2)
     out = _full_lookahead(mixed.flatten(0, 1), neurons, slots, backend)
     return out.view(v.shape)
 
@@ -151,6 +161,11 @@ def encode(
         from falcon_snn.neuron import fused
 
         return fused.encode(features, weight, lengths, neurons, slots, kind)
+    if backend == "numba":
+        from falcon_snn.neuron import layers_numba
+
+        real = _all_or(lengths, features)
+        return layers_numba.encode(features, weight, real, neurons, encoding_table(slots, kind))
     clips, tokens, bands = features.shape
     if lengths is not None:
         features = features * _inside(lengths, tokens)[:, :, None]
@@ -187,6 +202,11 @@ class AttentionCurve:
     table: Tensor  # int32 [heads, 257], rises with c
     slope: Tensor  # float32 [heads]
     offset: Tensor  # float32 [heads]
+
+
+def _all_or(lengths: Tensor | None, x: Tensor) -> Tensor:
+    """The lengths, or those of clips [clip, token, ...] without padding."""
+    return torch.full((x.shape[0],), x.shape[1]) if lengths is None else lengths
 
 
 def _inside(lengths: Tensor, tokens: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Falcon as a stage graph (paper, eq. 3 and 4, and "Model Architecture")."""
+"""Falcon as a stage graph (paper, eq. 5 and 6, and "Model Architecture")."""
 
 from dataclasses import replace
 

@@ -6,6 +6,7 @@ one stage of one sample at a time, from its first step to its last; so what they
 overlap with itself when it is shifted by the interval. Results wait in buffers between stages.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -73,7 +74,10 @@ def measure_throughput(plan: Plan) -> Throughput:
             break
         interval += 1
     densest = min(fits, key=lambda stream: stream.latency)
-    while clash(Stream(plan, interval, alone.ends, alone.spans)):
+    # A stage that has its resource for itself fits already; only the others are tried again.
+    users = Counter(span.resource for span in alone.spans)
+    sharing = tuple(span for span in alone.spans if users[span.resource] > 1)
+    while clash(Stream(plan, interval, alone.ends, sharing)):
         interval += 1
     return Throughput(limits, densest, Stream(plan, interval, alone.ends, alone.spans))
 

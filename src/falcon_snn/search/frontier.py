@@ -50,10 +50,11 @@ def frontier(
     compared = compare(evaluations, gates, "frontier", 1, start, single[: settings.evaluations - 1])
     step = 2
     while (left := settings.evaluations - len(evaluations.asked)) > 0:
-        front = pareto_filter(evaluations.points(evaluations.asked))
-        pool = neighbours(space, front, set(evaluations.asked))
+        points = evaluations.points(evaluations.asked)
+        pool = nearest_neighbours(space, points)
         if not pool:
             break
+        front = pareto_filter(points)
         hoped = optimistic(evaluations, [one.schedule for one in pool], settings.optimism)
         chosen = most_promising(front, pool, hoped, space.budget_cycles, min(settings.batch, left))
         # Candidates of one parent go together: a predictor keeps what lies before the change.
@@ -64,6 +65,18 @@ def frontier(
     found = evaluations.asked
     kept = {point.schedule for point in pareto_filter(evaluations.points(found))}
     return found, [change._replace(accepted=change.after in kept) for change in compared]
+
+
+def nearest_neighbours(space: Space, points: list[Point]) -> list[Promise]:
+    """Neighbours of the front; if all are known, of the front of what lies behind it, and so on."""
+    known = {point.schedule for point in points}
+    behind = points
+    while behind:
+        front = pareto_filter(behind)
+        if pool := neighbours(space, front, known):
+            return pool
+        behind = [point for point in behind if point not in front]
+    return []
 
 
 def neighbours(space: Space, front: list[Point], known: set[Schedule]) -> list[Promise]:

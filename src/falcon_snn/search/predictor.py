@@ -1,7 +1,7 @@
 """What a search asks of a network: which clips are right under a schedule."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +21,6 @@ class Predictor(Protocol):
         """For each clip, whether the network under this schedule names it rightly."""
 
 
-@runtime_checkable
-class BatchPredictor(Predictor, Protocol):
-    """A predictor that is faster when it sees all candidates of a step at once."""
-
-    def correct_many(self, candidates: Sequence[Delays]) -> Iterator[tuple[int, Correct]]:
-        """(index of candidate, its answers), in any order."""
-
-
 # Evaluates candidates, given the schedule at which the search stands; answers in any order.
 Engine = Callable[[Delays, Sequence[Delays]], Iterator[tuple[int, Correct]]]
 
@@ -38,9 +30,6 @@ def local_engine(predictor: Predictor) -> Engine:
 
     def evaluate(current: Delays, candidates: Sequence[Delays]) -> Iterator[tuple[int, Correct]]:
         predictor.start_from(current)
-        if isinstance(predictor, BatchPredictor):
-            yield from predictor.correct_many(candidates)
-        else:
-            yield from enumerate(map(predictor.correct, candidates))
+        yield from enumerate(map(predictor.correct, candidates))
 
     return evaluate

@@ -35,11 +35,12 @@ def ray_engine(
     factory: Callable[[], Predictor],
     workers: int,
     address: str | None = None,
-    gpus_per_worker: float = 0.0,
+    gpu: bool = False,
 ) -> Iterator[Engine]:
     """An engine of `workers` processes; each builds its predictor with `factory`.
 
-    Connects to the cluster at `address`, or starts a local one and stops it in the end.
+    Connects to the cluster at `address`, or starts a local one and stops it in the end. With
+    `gpu`, the workers share the cluster's GPUs evenly; without it, they see none.
     """
     try:
         import ray
@@ -54,9 +55,15 @@ def ray_engine(
         line = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise FalconError(f"Ray at '{address or 'local'}' does not answer: {line}") from None
     try:
+        # Ray would let a worker for which there is no room wait for ever.
+        cpus, gpus = (ray.cluster_resources().get(kind, 0) for kind in ("CPU", "GPU"))
+        if cpus < workers:
+            raise FalconError(f"--workers is {workers}, but the Ray cluster has {cpus:g} CPUs")
+        if gpu and not gpus:
+            raise FalconError("--device cuda: the Ray cluster has no GPU")
         actor = ray.remote(
             num_cpus=1,
-            num_gpus=gpus_per_worker,
+            num_gpus=min(1.0, gpus / workers) if gpu else 0,
             max_restarts=_RESTARTS,
             max_task_retries=_RESTARTS,
         )(_Worker)

@@ -1,0 +1,128 @@
+"""A NIR file of anybody's as a stage graph: feed-forward networks of layers that we know."""
+
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from falcon_snn.errors import FalconError
+from falcon_snn.interchange.nir_files import read_nir_file
+from falcon_snn.interchange.stage_builder import Signal, StageBuilder, Weights, Window
+from falcon_snn.pipeline.graph import INPUT, Graph, Stage
+
+FIRES = ("IF", "LIF", "CubaLIF", "Threshold")
+INTEGRATES = ("I", "LI", "CubaLI")
+KNOWN = (
+    "Input", "Output", "Linear", "Affine", "Conv1d", "Conv2d", "AvgPool2d", "SumPool2d", "Flatten",
+    "Scale", *FIRES, *INTEGRATES,
+)  # fmt: skip
+
+
+def graph_from_nir(path: Path | str, slots: int | None = None) -> Graph:
+    """The stages of a NIR file; `slots` is T, which NIR does not know (Falcon's own files do)."""
+    file = read_nir_file(path)
+    chosen = int(file.metadata.get("slots", 7)) if slots is None else slots
+    try:
+        return Graph(Path(path).stem, chosen, tuple(_Import(file).stages))
+    except FalconError as error:
+        raise FalconError(f"{path}: {error}") from None
+
+
+class _Import(StageBuilder):
+    def __init__(self, file: Any) -> None:
+        super().__init__()
+        self.signals: dict[str, Signal] = {}
+        before: dict[str, list[str]] = {name: [] for name in file.nodes}
+        for source, target in file.edges:
+            before[target].append(source)
+        for name in _in_order(before):
+            node, kind = file.nodes[name], type(file.nodes[name]).__name__
+            if kind not in KNOWN:
+                raise FalconError(
+                    f"layer '{name}' of type {kind} is not supported; known are {', '.join(KNOWN)}"
+                )
+            inputs = [self.signals[source] for source in before[name]]
+            if node.metadata.get("operation") == "attention":
+                self.signals[name] = self._attention(name, node, before[name])
+            else:
+                x = self.add(name, inputs) if len(inputs) > 1 else inputs[0] if inputs else Signal()
+                self.signals[name] = self._layer(name, kind, node, x)
+
+    def _layer(self, name: str, kind: str, node: Any, x: Signal) -> Signal:
+        operation = node.metadata.get("operation")
+        if kind == "Input" or operation == "source":  # source spikes are there at time 0
+            return Signal(stage=INPUT)
+        if kind == "Output":
+            self.finish(x)
+            return x
+        if kind in FIRES:
+            return self.fire(name, x, searchable=bool(node.metadata.get("searchable", True)))
+        if operation == "readout":  # after the timed core
+            return Signal(stage=x.stage)
+        if kind in INTEGRATES:
+            return self.count(name, x, _prefix(node.metadata))
+        if kind in ("AvgPool2d", "SumPool2d"):
+            window = Window(_pair(node.kernel_size), _pair(node.stride))
+            return self.pool(name, x, window, _positions(node))
+        if kind in ("Flatten", "Scale"):
+            return x
+        return self.weigh(name, x, _weights(kind, node), _positions(node))
+
+    def _attention(self, name: str, node: Any, before: list[str]) -> Signal:
+        """Products of two signals, which only Falcon's own files have: Q K^T, ConSmax, A V."""
+        query, key, value = (self.signals[source].stage for source in before)
+        hidden, tokens = (int(size) for size in node.v_threshold.shape[:2])
+        heads, block = int(node.metadata["heads"]), name.rpartition(".")[0]
+        size = hidden // heads
+        self.stages += [
+            Stage(f"{block}.qk", "product", (query, key),
+                  rows=tokens, inner=size, columns=tokens, copies=heads),
+            Stage(f"{block}.consmax", "elementwise", (f"{block}.qk",),
+                  rows=tokens, columns=tokens, copies=heads),
+            Stage(f"{block}.av", "product", (f"{block}.consmax", value),
+                  rows=tokens, inner=tokens, columns=size, copies=heads),
+        ]  # fmt: skip
+        return self.fire(name, Signal(stage=f"{block}.av"), searchable=False)
+
+
+def _weights(kind: str, node: Any) -> Weights:
+    if kind in ("Linear", "Affine"):
+        return Weights(channels=node.weight.shape[-1], columns=node.weight.shape[-2])
+    outputs, channels, *kernel = node.weight.shape
+    strides = (int(node.stride),) if kind == "Conv1d" else _pair(node.stride)
+    groups = int(node.groups)
+    return Weights(channels, outputs // groups, groups, Window(tuple(kernel), strides))
+
+
+def _positions(node: Any) -> int:
+    """Output positions: everything but the channels, which a linear map has last."""
+    shape = [int(size) for size in node.output_type["output"]]
+    return prod(shape[:-1]) if type(node).__name__ in ("Linear", "Affine") else prod(shape[1:])
+
+
+def _prefix(metadata: dict[str, Any]) -> int | None:
+    """Slots that Q and K wait for; None where it is all of them."""
+    prefix = metadata.get("prefix")
+    return None if prefix is None or prefix == metadata["slots"] else int(prefix)
+
+
+def _pair(value: Any) -> tuple[int, ...]:
+    try:
+        return tuple(int(item) for item in value)
+    except TypeError:
+        return (int(value), int(value))
+
+
+def _in_order(before: dict[str, list[str]]) -> list[str]:
+    """Nodes after all that they read; the file's own order where there is a choice."""
+    order: list[str] = []
+    waiting = list(before)
+    while waiting:
+        ready = next((name for name in waiting if set(before[name]) <= set(order)), None)
+        if ready is None:
+            raise FalconError(
+                f"the network is recurrent (through {', '.join(sorted(waiting)[:6])}); "
+                "only feed-forward networks can be read"
+            )
+        order.append(ready)
+        waiting.remove(ready)
+    return order

@@ -1,0 +1,1 @@
+"""A local page to play with delays: its state, what follows from it, and the page itself."""

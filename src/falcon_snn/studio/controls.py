@@ -1,0 +1,240 @@
+"""The left side of the page: everything a person may change."""
+
+from collections.abc import Callable
+from itertools import groupby
+
+from nicegui import events, ui
+
+from falcon_snn.config import DATASETS, MODELS
+from falcon_snn.errors import FalconError
+from falcon_snn.hardware.profile import KEYS, load_profile, parse_profile, shipped_profiles
+from falcon_snn.studio import state as states
+from falcon_snn.studio.numbers import Latency, Outlook
+from falcon_snn.studio.state import StudioState
+
+Change = Callable[[StudioState], StudioState]
+Apply = Callable[[Change], bool]  # gives False, with a message on the page, for bad input
+
+MAX_PROFILE_BYTES = 1_000_000
+SCHEDULES = {
+    "fastest": "Delay 1 everywhere",
+    "balanced": "Published: accuracy against latency",
+    "accurate": "Published: most accurate within the QNN's latency",
+    "full": "Full lookahead: every boundary waits for all slots",
+}
+
+
+class Field:
+    """A number to type, with a slider beside it where the range is small."""
+
+    def __init__(self, name: str, apply: Apply, make: Callable[[StudioState, str], StudioState],
+                 highest: int | None = None) -> None:  # fmt: skip
+        self.apply, self.make = apply, make
+        self.shown = ""
+        self.slider: ui.slider | None = None
+        if highest is not None:
+            self.slider = ui.slider(min=1, max=highest, step=1, value=1)
+            self.slider.props(f'aria-label="{name}, slider" snap markers dense')
+            self.slider.on_value_change(lambda event: self._moved(event.value))
+        self.input = ui.input().without_auto_validation()
+        self.input.props(f'aria-label="{name}" type=number dense outlined')
+        self.input.props("hide-bottom-space no-error-icon step=any")
+        if highest is not None:
+            self.input.props(f"min=1 max={highest} step=1")
+        self.input.on_value_change(lambda event: self._typed(event.value))
+
+    def show(self, value: float) -> None:
+        """Show the value of the state; what was typed and refused goes."""
+        self.shown = f"{value:g}"
+        self.input.value, self.input.error = self.shown, None
+        if self.slider is not None:
+            self.slider.value = value
+
+    def _moved(self, value: float | None) -> None:
+        if value is not None and f"{value:g}" != self.shown:
+            self.apply(lambda state: self.make(state, f"{value:g}"))
+
+    def _typed(self, typed: str | None) -> None:
+        text = "" if typed is None else str(typed).strip()
+        accepted = text == self.shown or self.apply(lambda state: self.make(state, text))
+        self.input.error = None if accepted else ""  # red; the page says why
+
+
+class NetworkControls:
+    """Model, data set, T and the Q/K prefix."""
+
+    def __init__(self, apply: Apply, state: StudioState) -> None:
+        with ui.card().classes("panel"):
+            ui.label("Network").classes("panel-title")
+            with ui.element("div").classes("pair"):
+                self.model = ui.select(
+                    list(MODELS), label="model", value=state.model,
+                    on_change=lambda e: apply(
+                        lambda s: states.with_network(s, e.value, s.dataset)
+                    ),
+                )  # fmt: skip
+                self.dataset = ui.select(
+                    list(DATASETS), label="data set", value=state.dataset,
+                    on_change=lambda e: apply(lambda s: states.with_network(s, s.model, e.value)),
+                )  # fmt: skip
+            for select in (self.model, self.dataset):
+                select.props("dense outlined")
+            with ui.element("div").classes("dial"):
+                ui.label("spike slots T")
+                self.slots = Field("spike slots T", apply, states.with_slots, 8)
+            self.prefix_row = ui.element("div").classes("dial")
+            self.apply, self.highest = apply, 0
+
+    def show(self, state: StudioState) -> None:
+        self.model.value, self.dataset.value = state.model, state.dataset
+        self.slots.show(state.slots)
+        if self.highest != state.slots:
+            self.highest = state.slots
+            self.prefix_row.clear()
+            with self.prefix_row:
+                ui.label("Q/K prefix")
+                self.prefix = Field("Q/K prefix", self.apply, states.with_prefix, state.slots)
+        self.prefix.show(state.prefix)
+
+
+class HardwareControls:
+    """A shipped profile or a dropped file, and the values that are changed most."""
+
+    def __init__(
+        self, apply: Apply, state: StudioState, refuse: Callable[[FalconError], None]
+    ) -> None:
+        self.apply, self.refuse, self.shipped = apply, refuse, [*shipped_profiles()]
+        with ui.card().classes("panel"):
+            ui.label("Hardware").classes("panel-title")
+            self.profile = (
+                ui.select(
+                    self.shipped,
+                    label="profile",
+                    on_change=lambda e: self._chosen(e.value),
+                )
+                .props("dense outlined")
+                .classes("w-full")
+            )
+            ui.upload(
+                label="Drop a profile here (TOML)", auto_upload=True,
+                max_file_size=MAX_PROFILE_BYTES, on_upload=self._uploaded,
+                on_rejected=lambda _: refuse(
+                    FalconError("that file is over 1 MB; drop a hardware profile in TOML")
+                ),
+            ).props("flat bordered").classes("drop")  # fmt: skip
+            with ui.element("div").classes("setting"):
+                ui.label("t_cycle (ns)")
+                self.t_cycle = Field("t_cycle in ns", apply, states.with_t_cycle)
+            with ui.element("div").classes("setting"):
+                ui.label("active rows")
+                self.active_rows = Field(
+                    "active rows", apply,
+                    lambda s, typed: states.with_hardware(s, "active_rows", typed),
+                )  # fmt: skip
+            with ui.element("div").classes("setting"):
+                ui.label("attention")
+                self.attention = ui.toggle(
+                    list(KEYS["attention"].choices or ()),
+                    value=state.profile.attention,
+                    on_change=lambda e: apply(
+                        lambda s: states.with_hardware(s, "attention", e.value)
+                    ),
+                ).props("dense no-caps unelevated")
+
+    def show(self, state: StudioState) -> None:
+        name = state.profile.name
+        if name != self.profile.value:
+            self.profile.set_options([*dict.fromkeys((*self.shipped, name))], value=name)
+        self.t_cycle.show(state.profile.t_cycle_ns)
+        self.active_rows.show(state.profile.active_rows)
+        self.attention.value = state.profile.attention
+
+    def _chosen(self, name: str) -> None:
+        if name in self.shipped:
+            self.apply(
+                lambda s: (
+                    s if s.profile.name == name else states.with_profile(s, load_profile(name))
+                )
+            )
+
+    async def _uploaded(self, event: events.UploadEventArguments) -> None:
+        event.sender.run_method("reset")
+        data = await event.file.read()
+        try:
+            text = data.decode("utf-8")
+            profile = parse_profile(text, event.file.name)
+        except UnicodeDecodeError:
+            self.refuse(FalconError(f"{event.file.name}: not a text file; drop a profile in TOML"))
+        except FalconError as error:
+            self.refuse(error)
+        else:
+            self.apply(lambda s: states.with_profile(s, profile))
+
+
+class DelayControls:
+    """The schedules by name, and a delay for every boundary with what it costs."""
+
+    def __init__(self, apply: Apply, save: Callable[[], None]) -> None:
+        self.apply = apply
+        self.rows: dict[str, tuple[Field, ui.label, ui.label, ui.label]] = {}
+        self.drawn: tuple[tuple[str, ...], int] | None = None
+        with ui.card().classes("panel"):
+            ui.label("Firing delays").classes("panel-title")
+            with ui.row().classes("gap-2"):
+                for name, meaning in SCHEDULES.items():
+                    self._button(name, meaning)
+                ui.button("save", icon="download", on_click=save).props(
+                    'dense no-caps unelevated padding="4px 10px" aria-label="Save the schedule"'
+                ).tooltip("Save as a file for falcon-snn --schedule FILE")
+            ui.label(
+                "Slack: how much later its spikes may come without moving the end. "
+                "+1 adds: what one more slot of delay would cost. Both in µs."
+            ).classes("remark")
+            self.list = ui.element("div").classes("w-full")
+
+    def _button(self, name: str, meaning: str) -> None:
+        ui.button(name, on_click=lambda: self.apply(lambda s: states.with_schedule(s, name))).props(
+            'outline dense no-caps padding="4px 10px"'
+        ).tooltip(meaning)
+
+    def show(self, state: StudioState, now: Latency) -> None:
+        wanted = (tuple(state.delays), state.slots)
+        if self.drawn != wanted:
+            self.drawn = wanted
+            self._draw(*wanted)
+        for boundary, (field, name, room, _) in self.rows.items():
+            field.show(state.delays[boundary])
+            name.classes(add="waits" if state.delays[boundary] > 1 else "", remove="waits")
+            slack_us = now.slack_us[boundary]
+            room.set_text(f"{slack_us:.2f}")
+            room.classes(add="" if slack_us else "critical", remove="critical")
+
+    def show_outlook(self, outlook: Outlook) -> None:
+        for boundary, (_, _, _, more) in self.rows.items():
+            added = outlook.next_delay_us.get(boundary)
+            more.set_text("–" if added is None else f"{added:+.2f}")
+
+    def _draw(self, boundaries: tuple[str, ...], slots: int) -> None:
+        self.list.clear()
+        self.rows = {}
+        with self.list:
+            for group, names in groupby(boundaries, key=lambda name: name.partition(".")[0]):
+                with ui.element("section").props(f'aria-label="{group}"'):
+                    with ui.element("div").classes("delay head"):
+                        ui.label(group).classes("group")
+                        ui.label("delay")
+                        ui.label("slack").classes("figure")
+                        ui.label("+1 adds").classes("figure")
+                    for boundary in names:
+                        self._draw_row(boundary, slots)
+
+    def _draw_row(self, boundary: str, slots: int) -> None:
+        with ui.element("div").classes("delay"):
+            name = ui.label(boundary.partition(".")[2])
+            field = Field(
+                f"delay of {boundary}", self.apply,
+                lambda s, typed: states.with_delay(s, boundary, typed), slots,
+            )  # fmt: skip
+            room = ui.label().classes("figure").props(f'data-slack="{boundary}"')
+            more = ui.label("…").classes("figure").props(f'data-next="{boundary}"')
+        self.rows[boundary] = (field, name, room, more)

@@ -1,0 +1,199 @@
+"""The right side of the page: what follows from the choices."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from nicegui import ui
+
+from falcon_snn.pipeline.timing import PARTS, PathStep, Timing
+from falcon_snn.report.timeline import LEGEND, timeline_spec
+from falcon_snn.studio.numbers import Latency, Outlook, Rate
+from falcon_snn.studio.state import BELOW, StudioState
+
+if TYPE_CHECKING:
+    from falcon_snn.studio.sample import Effect
+
+PART_COLOURS = {
+    "analog": "#3b76af", "neuron": "#e1812c", "attention": "#3a923a", "waiting": "#a79fbb",
+}  # fmt: skip
+_GRID = "rgba(128,128,128,0.25)"
+_CONFIG = {"displaylogo": False, "displayModeBar": False}
+
+
+class Summary:
+    """Core latency beside its rivals, throughput, and what the critical path is made of."""
+
+    def __init__(self) -> None:
+        with ui.element("div").classes("cards"):
+            self.core = _Card("core latency", "core")
+            self.qnn = _Card("matched QNN", "qnn")
+            self.full = _Card("full lookahead", "full")
+            self.rate = _Card("a sample every", "interval")
+        with ui.card().classes("panel"):
+            ui.label("Critical path").classes("panel-title")
+            with ui.element("div").classes("parts").props('role="img"') as self.bar:
+                self.parts = {part: ui.element("div").classes("part") for part in PARTS}
+            with ui.row().classes("gap-x-5 gap-y-1"):
+                self.legend = {part: _legend("", PART_COLOURS[part]) for part in PARTS}
+            with ui.expansion("Every step of it").classes("w-full").props("dense"):
+                self.steps = ui.table(
+                    columns=[
+                        _column("stage", "stage", "left"), _column("part", "part", "left"),
+                        _column("start", "from µs"), _column("end", "to µs"),
+                        _column("takes", "takes µs"),
+                    ],
+                    rows=[], row_key="start",
+                ).props("dense flat hide-pagination").classes("w-full steps")  # fmt: skip
+                self.steps.props(":rows-per-page-options=[0]")
+
+    def show(self, now: Latency) -> None:
+        core_us = now.core_us
+        self.core.show(core_us, f"{now.snn.core_cycles:,} cycles")
+        self.qnn.show(now.qnn.core_us, _against(now.qnn.core_us, core_us))
+        self.full.show(now.full.core_us, _against(now.full.core_us, core_us))
+        said = []
+        for part, took_us in now.parts_us.items():
+            share = took_us / core_us if core_us else 0.0
+            self.parts[part].style(f"width: {share:.4%}; background: {PART_COLOURS[part]}")
+            self.legend[part].set_text(f"{part} {took_us:.2f} µs ({share:.0%})")
+            said.append(f"{part} {took_us:.2f} µs")
+        self.bar.props(f'aria-label="{", ".join(said)}"')
+
+    def show_steps(self, now: Latency) -> None:
+        self.steps.rows = [_path_row(now.snn, step) for step in now.path]
+
+    def show_outlook(self, outlook: Outlook) -> None:
+        self.rate.show(outlook.snn.interval_us, _rate_text(outlook.snn, outlook.qnn))
+
+
+class Timeline:
+    """Every stage over time, with another run below if wanted."""
+
+    def __init__(self, choose: Callable[[str], None], state: StudioState) -> None:
+        with ui.card().classes("panel"):
+            with ui.row().classes("w-full items-center justify-between"):
+                ui.label("Timeline").classes("panel-title")
+                with ui.row().classes("items-center gap-2"):
+                    ui.label("below it").classes("text-sm")
+                    self.below = ui.toggle(
+                        BELOW, value=state.below, on_change=lambda e: choose(e.value)
+                    ).props("dense no-caps unelevated")
+            with ui.row().classes("gap-x-5 gap-y-1"):
+                for kind, colour in LEGEND.items():
+                    _legend(kind, colour)
+            self.plot = ui.plotly({"data": [], "layout": {}}).classes("w-full")
+            self.plot.props('role="img" aria-label="Timeline of every stage"')
+
+    def show(self, state: StudioState, now: Latency) -> None:
+        self.below.value = state.below
+        timings = {"SNN": now.snn}
+        if state.below != "nothing":
+            below = {"qnn": now.qnn, "full": now.full}[state.below]
+            timings[BELOW[state.below].capitalize().replace("qnn", "QNN")] = below
+        figure = timeline_spec(timings)
+        rows = sum(len(axis["categoryarray"]) for axis in _y_axes(figure["layout"]))
+        figure["layout"] |= {
+            **_plain_layout(),
+            "height": 68 + 17 * rows + 34 * (len(timings) - 1),
+            "margin": {"l": 8, "r": 8, "t": 28, "b": 40},
+            "showlegend": False,
+        }
+        figure["layout"]["xaxis"] |= {"gridcolor": _GRID, "zeroline": False}
+        for axis in _y_axes(figure["layout"]):
+            axis |= {"automargin": True, "gridcolor": _GRID, "showgrid": False}
+        self.plot.update_figure({**figure, "config": _CONFIG})
+
+
+class SamplePanel:
+    """Accuracy on the clips, and where spikes differ from delay 1."""
+
+    def __init__(self) -> None:
+        with ui.card().classes("panel"):
+            ui.label("On a sample of clips").classes("panel-title")
+            self.text = ui.label("…").props('role="status" data-result="accuracy"')
+            with ui.element("div").classes("w-full") as self.changed:
+                ui.label("Share of each stage's spike bytes that differ from delay 1 everywhere")
+                self.plot = ui.plotly({"data": [], "layout": {}}).classes("w-full")
+                self.plot.props('role="img" aria-label="Changed spikes per stage"')
+        self.decline("…")
+
+    def decline(self, why: str) -> None:
+        """There is nothing to show; say why."""
+        self.text.set_text(why)
+        self.changed.set_visibility(False)
+
+    def show(self, effect: "Effect") -> None:
+        gain = effect.right - effect.right_fastest
+        self.changed.set_visibility(True)
+        self.text.set_text(
+            f"{effect.right / effect.clips:.1%} right ({effect.right} of {effect.clips} clips; "
+            f"{gain:+d} against delay 1)"
+        )
+        bars = {
+            "type": "bar", "x": list(effect.changed), "y": [*effect.changed.values()],
+            "marker": {"color": "#845b97"}, "hovertemplate": "%{x}: %{y:.1%}<extra></extra>",
+        }  # fmt: skip
+        layout = _plain_layout() | {
+            "height": 240,
+            "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
+            "yaxis": {"tickformat": ".0%", "rangemode": "tozero", "gridcolor": _GRID,
+                      "automargin": True, "zeroline": False},
+            "xaxis": {"tickangle": -90, "dtick": 1, "automargin": True},
+        }  # fmt: skip
+        self.plot.update_figure({"data": [bars], "layout": layout, "config": _CONFIG})
+
+
+class _Card:
+    """A figure in microseconds with its name above and a remark below."""
+
+    def __init__(self, name: str, key: str) -> None:
+        with ui.card().classes(f"panel card card-{key}"):
+            ui.label(name).classes("card-name")
+            with ui.row().classes("items-baseline gap-1 no-wrap"):
+                self.value = ui.label("…").classes("card-value").props(f'data-result="{key}"')
+                ui.label("µs")
+            self.remark = ui.label().classes("card-remark").props(f'data-remark="{key}"')
+
+    def show(self, value_us: float, remark: str) -> None:
+        self.value.set_text(f"{value_us:.2f}")
+        self.remark.set_text(remark)
+
+
+def _against(rival_us: float, core_us: float) -> str:
+    """How the network compares with a rival."""
+    if rival_us == core_us or not core_us:
+        return "the same"
+    if rival_us > core_us:
+        return f"{rival_us / core_us:.2f}× slower than this"
+    return f"{core_us / rival_us:.2f}× faster than this"
+
+
+def _rate_text(snn: Rate, qnn: Rate) -> str:
+    limit = snn.limited_by.removesuffix(".array")
+    return f"{snn.samples_per_s:,.0f}/s, limited by {limit}; QNN {qnn.interval_us:.2f} µs"
+
+
+def _legend(text: str, colour: str) -> ui.label:
+    with ui.row().classes("items-center gap-2 no-wrap"):
+        ui.element("div").classes("swatch").style(f"background: {colour}")
+        return ui.label(text).classes("text-sm")
+
+
+def _column(name: str, label: str, align: str = "right") -> dict[str, str]:
+    return {"name": name, "field": name, "label": label, "align": align}
+
+
+def _path_row(timing: Timing, step: PathStep) -> dict[str, str]:
+    times = {"start": step.start, "end": step.end, "takes": step.end - step.start}
+    shown = {name: f"{timing.us(cycles):.2f}" for name, cycles in times.items()}
+    return {"stage": step.stage, "part": step.part, **shown}
+
+
+def _plain_layout() -> dict[str, Any]:
+    """No colours of its own, so that light and dark pages can set them."""
+    clear = "rgba(0,0,0,0)"
+    return {"paper_bgcolor": clear, "plot_bgcolor": clear, "font": {"size": 11}, "dragmode": False}
+
+
+def _y_axes(layout: dict[str, Any]) -> list[dict[str, Any]]:
+    return [axis for name, axis in layout.items() if name.startswith("yaxis")]

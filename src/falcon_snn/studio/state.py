@@ -1,0 +1,180 @@
+"""What a person has chosen in the studio; it fits into the address of the page."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlencode
+
+from falcon_snn.config import FalconConfig, falcon_config
+from falcon_snn.errors import FalconError
+from falcon_snn.hardware.profile import KEYS, Profile, load_profile, shipped_profiles, with_value
+from falcon_snn.pipeline.falcon_graph import falcon_graph
+from falcon_snn.pipeline.graph import Graph
+from falcon_snn.pipeline.schedule import Delays, complete, parse_schedule
+
+BELOW = {"nothing": "nothing", "qnn": "matched QNN", "full": "full lookahead"}
+
+
+@dataclass(frozen=True)
+class StudioState:
+    """A network, its schedule and its hardware; every state that exists is valid."""
+
+    model: str
+    dataset: str
+    slots: int
+    prefix: int  # slots that Q and K wait for, 1..slots
+    delays: Delays  # of all boundaries
+    profile: Profile
+    below: str = "nothing"  # what the timeline shows below the network, a key of BELOW
+
+    def __post_init__(self) -> None:
+        complete(self.delays, self.config.boundaries, self.slots, "schedule")
+        if self.below not in BELOW:
+            raise FalconError(f"below is '{self.below}'; choose one of {', '.join(BELOW)}")
+
+    @property
+    def config(self) -> FalconConfig:
+        return falcon_config(self.model, self.dataset, slots=self.slots, qk_prefix=self.prefix)
+
+    @property
+    def graph(self) -> Graph:
+        return replace(falcon_graph(self.config), name=self.network)
+
+    @property
+    def network(self) -> str:
+        return f"Falcon-{self.model.capitalize()} {self.dataset.upper()}"
+
+
+def first_state(
+    model: str = "medium", dataset: str = "gsc", slots: int = 7, prefix: int | None = None
+) -> StudioState:
+    """Where the studio starts: the fastest schedule on the paper's hardware."""
+    delays = dict.fromkeys(falcon_config(model, dataset).boundaries, 1)
+    return StudioState(model, dataset, slots, prefix or slots, delays, load_profile())
+
+
+def with_network(state: StudioState, model: str, dataset: str) -> StudioState:
+    """Another network; boundaries that both have keep their delays."""
+    names = falcon_config(model, dataset).boundaries
+    delays = {name: state.delays.get(name, 1) for name in names}
+    return replace(state, model=model, dataset=dataset, delays=delays)
+
+
+def with_slots(state: StudioState, typed: str) -> StudioState:
+    """Another T; delays are cut to it, and Q and K that waited for all slots still do."""
+    slots = _whole(typed, "T")
+    falcon_config(state.model, state.dataset, slots=slots)  # says what is wrong with it
+    prefix = slots if state.prefix == state.slots else min(state.prefix, slots)
+    delays = {name: min(delay, slots) for name, delay in state.delays.items()}
+    return replace(state, slots=slots, prefix=prefix, delays=delays)
+
+
+def with_prefix(state: StudioState, typed: str) -> StudioState:
+    return replace(state, prefix=_whole(typed, "Q/K prefix"))
+
+
+def with_delay(state: StudioState, boundary: str, typed: str) -> StudioState:
+    delay = _whole(typed, f"delay of {boundary}")
+    return replace(state, delays={**state.delays, boundary: delay})
+
+
+def with_schedule(state: StudioState, name: str) -> StudioState:
+    """A published schedule, or `full` for full lookahead."""
+    delays = parse_schedule(name, state.config, state.dataset, state.model)
+    return replace(state, delays=delays)
+
+
+def with_below(state: StudioState, below: str) -> StudioState:
+    return replace(state, below=below)
+
+
+def with_profile(state: StudioState, profile: Profile) -> StudioState:
+    return replace(state, profile=profile)
+
+
+def with_hardware(state: StudioState, key: str, typed: str) -> StudioState:
+    """One value of the hardware changed, by its key."""
+    return replace(state, profile=_with_typed(state.profile, key, typed))
+
+
+def with_t_cycle(state: StudioState, typed: str) -> StudioState:
+    """Another t_cycle = t_set + t_ADC: the conversion takes what the set-up leaves."""
+    t_cycle_ns = _number(typed, "t_cycle")
+    t_set_ns = state.profile.t_set_ns if t_cycle_ns > state.profile.t_set_ns else 0.0
+    t_adc_ns = round(t_cycle_ns - t_set_ns, 6)
+    return replace(state, profile=replace(state.profile, t_set_ns=t_set_ns, t_adc_ns=t_adc_ns))
+
+
+def to_query(state: StudioState) -> str:
+    """The state as the query of an address: what differs from the plain network and hardware."""
+    pairs = {"model": state.model, "dataset": state.dataset, "T": str(state.slots)}
+    if state.prefix != state.slots:
+        pairs["prefix"] = str(state.prefix)
+    pairs |= {name: str(delay) for name, delay in state.delays.items() if delay != 1}
+    if state.profile.name != "paper":
+        pairs["hardware"] = state.profile.name
+    base = _base(state.profile.name)
+    for key in KEYS:
+        value = getattr(state.profile, key)
+        if value != getattr(base, key):
+            pairs[key] = "" if value is None else str(value)
+    if state.below != "nothing":
+        pairs["below"] = state.below
+    return urlencode(pairs)
+
+
+def from_query(query: Mapping[str, str], start: StudioState) -> StudioState:
+    """The state in an address; an address without a query means `start`."""
+    if not query:
+        return start
+    left = dict(query)
+    slots = _whole(left.pop("T", str(start.slots)), "T")
+    model, dataset = left.pop("model", start.model), left.pop("dataset", start.dataset)
+    config = falcon_config(model, dataset, slots=slots)
+    prefix = _whole(left.pop("prefix", str(slots)), "Q/K prefix")
+    below = left.pop("below", "nothing")
+    name = left.pop("hardware", "paper")
+    profile = replace(_base(name), name=name)
+    for key in [key for key in left if key in KEYS]:
+        profile = _with_typed(profile, key, left.pop(key))
+    delays = {name: _whole(typed, f"delay of {name}") for name, typed in left.items()}
+    listed = complete(delays, config.boundaries, slots, "the address")
+    return StudioState(model, dataset, slots, prefix, listed, profile, below)
+
+
+def schedule_file(state: StudioState) -> str:
+    """The schedule as a file that every `--schedule` takes."""
+    facts = {"model": state.model, "dataset": state.dataset, "slots": state.slots}
+    document = {**facts, "qk_prefix": state.prefix, "delays": state.delays}
+    return json.dumps(document, indent=1) + "\n"
+
+
+def _base(name: str) -> Profile:
+    """The hardware that an address is relative to: the shipped one of that name, or the paper's."""
+    return load_profile(name if name in shipped_profiles() else None)
+
+
+def _with_typed(profile: Profile, key: str, typed: str) -> Profile:
+    value: Any = typed
+    if KEYS[key].optional and not typed:
+        value = None
+    elif KEYS[key].kind is int:
+        value = _whole(typed, key)
+    elif KEYS[key].kind is float:
+        value = _number(typed, key)
+    return with_value(profile, key, value)
+
+
+def _whole(typed: str, what: str) -> int:
+    try:
+        return int(typed)
+    except ValueError:
+        raise FalconError(f"{what} is '{typed}'; it must be a whole number") from None
+
+
+def _number(typed: str, what: str) -> float:
+    try:
+        return float(typed)
+    except ValueError:
+        raise FalconError(f"{what} is '{typed}'; it must be a number") from None

@@ -1,0 +1,283 @@
+"""The studio as a person uses it: a real server, a real browser."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from playwright.sync_api import BrowserContext, Locator, Page, expect, sync_playwright
+from tests.training_data import WORDS, write_spikes
+from typer.testing import CliRunner
+
+from falcon_snn.cli.main import app
+from falcon_snn.config import falcon_config
+from falcon_snn.hardware.profile import shipped_profiles
+from falcon_snn.network.model import Falcon
+from falcon_snn.training.checkpoint import Metadata, prefixed, save_checkpoint
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+ARGUMENTS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+MEDIUM = "/?model=medium&dataset=gsc&T=7"
+PATIENCE_MS = 30_000  # a busy machine is no failure
+
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="no chromium on this machine (apt-get install chromium)"
+)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """`falcon-snn studio` with a small checkpoint and a few clips; gives its address."""
+    folder = tmp_path_factory.mktemp("studio")
+    config = falcon_config("tiny", "ssc", classes=len(WORDS))
+    torch.manual_seed(4)
+    metadata = Metadata(config, WORDS, {"encoding": "even"}, 1, 0, {})
+    checkpoint = folder / "tiny.safetensors"
+    save_checkpoint(checkpoint, metadata, prefixed("model.", Falcon(config).state_dict()))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    words = ["studio", "--no-browser", "--port", str(port), "--checkpoint", str(checkpoint),
+             "--data", str(write_spikes(folder / "spikes")), "--clips", "8"]  # fmt: skip
+    # NiceGUI behaves otherwise when it believes that it is itself under test.
+    environment = {key: value for key, value in os.environ.items() if "PYTEST" not in key}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "falcon_snn.cli.main", *words],
+        stdout=subprocess.PIPE, text=True, env=environment, cwd=folder,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert "Falcon studio: http://127.0.0.1" in process.stdout.readline()
+    yield f"http://127.0.0.1:{port}"
+    assert process.poll() is None, "the server ended on its own"
+    process.terminate()
+    process.wait(timeout=20)
+    process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[BrowserContext]:
+    """One browser for all pages, so that it loads the page's scripts once."""
+    expect.set_options(timeout=PATIENCE_MS)
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        context = chromium.new_context(viewport={"width": 1280, "height": 900})
+        context.set_default_timeout(PATIENCE_MS)
+        yield context
+        chromium.close()
+
+
+@contextmanager
+def opened(browser: BrowserContext, address: str, *, phone: bool = False) -> Iterator[Page]:
+    """A page that must neither log an error nor ask for anything that is not on the server."""
+    page = browser.new_page()
+    faults: list[str] = []
+    page.on("console", lambda told: faults.append(told.text) if told.type == "error" else None)
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("requestfailed", lambda request: faults.append(request.url))
+    if phone:
+        page.set_viewport_size({"width": 390, "height": 844})
+        page.emulate_media(color_scheme="dark")
+    page.goto(address)
+    expect(core(page)).not_to_have_text("…")
+    yield page
+    assert faults == []
+    page.close()
+
+
+@pytest.fixture
+def page(browser: BrowserContext, server: str) -> Iterator[Page]:
+    with opened(browser, server + MEDIUM) as page:
+        yield page
+
+
+def core(page: Page) -> Locator:
+    return result(page, "core")
+
+
+def result(page: Page, name: str) -> Locator:
+    return page.locator(f"[data-result={name}]")
+
+
+def field(page: Page, name: str) -> Locator:
+    return page.get_by_label(name, exact=True)
+
+
+def slider(page: Page, name: str) -> Locator:
+    return page.locator(f'[aria-label="{name}, slider"] [tabindex]')
+
+
+def latency(*words: object) -> dict[str, Any]:
+    """What `falcon-snn latency --json` says."""
+    done = CliRunner().invoke(app, ["latency", *map(str, words), "--json"])
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
+
+
+def us(value: float) -> str:
+    return f"{value:.2f}"
+
+
+def test_a_moved_delay_shows_what_the_command_says(page: Page) -> None:
+    expect(core(page)).to_have_text("115.82")
+    expect(result(page, "qnn")).to_have_text("130.86")
+    expect(result(page, "full")).to_have_text("252.44")
+    slider(page, "delay of block0.ffn1").press("ArrowRight")
+    field(page, "delay of block2.ffn2").fill("4")
+    said = latency("--delay", "block0.ffn1=2", "--delay", "block2.ffn2=4")
+    expect(core(page)).to_have_text(us(said["core_latency_us"]))
+    expect(field(page, "delay of block0.ffn1")).to_have_value("2")
+    for row in said["boundaries"]:
+        expect(page.locator(f'[data-slack="{row["name"]}"]')).to_have_text(us(row["slack_us"]))
+        added = f"{row['next_delay_us']:+.2f}"
+        expect(page.locator(f'[data-next="{row["name"]}"]')).to_have_text(added)
+    expect(page.locator(".js-plotly-plot").first).to_contain_text("block2.ffn2 δ=4")
+
+
+def test_published_schedules_by_button(page: Page) -> None:
+    for name, core_us in {
+        "balanced": "119.64", "accurate": "129.04", "full": "252.44", "fastest": "115.82",
+    }.items():  # fmt: skip
+        page.get_by_role("button", name=name, exact=True).click()
+        expect(core(page)).to_have_text(core_us)
+    expect(result(page, "interval")).to_have_text("30.84")
+
+
+def test_save_and_reload_from_the_address(page: Page, tmp_path: Path) -> None:
+    page.get_by_role("button", name="accurate", exact=True).click()
+    field(page, "Q/K prefix").fill("5")
+    said = latency("--schedule", "accurate", "--qk-prefix", "5")
+    expect(core(page)).to_have_text(us(said["core_latency_us"]))
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save the schedule").click()
+    file = tmp_path / download.value.suggested_filename
+    download.value.save_as(file)
+    assert latency("--schedule", file, "--qk-prefix", "5") == said
+    page.wait_for_url("**prefix=5**")
+    page.reload()
+    expect(core(page)).to_have_text(us(said["core_latency_us"]))
+    expect(field(page, "delay of block0.ffn1")).to_have_value("3")
+    expect(field(page, "Q/K prefix")).to_have_value("5")
+
+
+def test_slots_hardware_and_network(page: Page, tmp_path: Path) -> None:
+    field(page, "spike slots T").fill("5")
+    page.get_by_role("button", name="streamed").click()
+    said = latency("--slots", "5", "--attention", "streamed")
+    expect(core(page)).to_have_text(us(said["core_latency_us"]))
+    field(page, "t_cycle in ns").fill("20")
+    field(page, "active rows").fill("18")
+    text = shipped_profiles()["paper"].replace('"paper"', '"mine"')
+    text = text.replace("active_rows = { value = 9", "active_rows = { value = 18")
+    text = text.replace("t_adc_ns = { value = 10.0", "t_adc_ns = { value = 15.4")
+    profile = tmp_path / "mine.toml"
+    profile.write_text(text, encoding="utf-8")
+    words = ("--slots", "5", "--hardware", profile)
+    said = latency(*words, "--attention", "streamed")
+    expect(core(page)).to_have_text(us(said["core_latency_us"]))
+    page.locator("input[type=file]").set_input_files(profile)
+    expect(core(page)).to_have_text(us(latency(*words)["core_latency_us"]))
+    page.wait_for_url("**hardware=mine**")
+    page.reload()
+    expect(field(page, "active rows")).to_have_value("18")
+    page.get_by_label("model").click()
+    page.get_by_role("option", name="large").click()
+    expect(core(page)).to_have_text(us(latency(*words, "--model", "large")["core_latency_us"]))
+    expect(field(page, "delay of block4.residual2")).to_have_value("1")
+
+
+def test_bad_input_is_refused_and_the_server_stays(page: Page, server: str) -> None:
+    alert = page.get_by_role("alert")
+    for typed, message in {
+        "9": "delay of block0.ffn1 is 9; it must lie in 1..7",
+        "0": "delay of block0.ffn1 is 0; it must lie in 1..7",
+        "1.5": "delay of block0.ffn1 is '1.5'; it must be a whole number",
+        "": "delay of block0.ffn1 is ''; it must be a whole number",
+    }.items():
+        field(page, "delay of block0.ffn1").fill(typed)
+        expect(alert).to_contain_text(message)
+        expect(core(page)).to_have_text("115.82")
+    field(page, "active rows").fill("0")
+    expect(alert).to_contain_text("active_rows = 0; allowed: a whole number from 1 to 65536")
+    good = shipped_profiles()["paper"]
+    for name, content, message in (
+        ("broken.toml", b"name = [", "broken.toml: not valid TOML"),
+        ("picture.toml", b"\x89PNG\xff\xfe", "picture.toml: not a text file"),
+        ("short.toml", b'name = "short"', "short.toml: [analog] t_set_ns is missing"),
+        ("typo.toml", good.replace("active_rows", "active_row").encode(), "did you mean"),
+    ):
+        drop(page, name, content)
+        expect(alert).to_contain_text(message)
+    page.locator("input[type=file]").set_input_files(
+        {"name": "big.toml", "mimeType": "text/plain", "buffer": b"#" * 1_100_000}
+    )
+    expect(alert).to_contain_text("over 1 MB")
+    expect(core(page)).to_have_text("115.82")
+    field(page, "delay of block0.ffn1").fill("2")
+    expect(core(page)).to_have_text("117.70")
+    expect(alert).to_be_hidden()
+    page.goto(f"{server}/?model=huge")
+    expect(page.get_by_role("alert")).to_contain_text("unknown model 'huge'")
+    with urllib.request.urlopen(server) as answer:
+        assert answer.status == 200
+
+
+def drop(page: Page, name: str, content: bytes) -> None:
+    """Drop a file on the page as a mouse does."""
+    transfer = page.evaluate_handle(
+        """([name, bytes]) => {
+            const transfer = new DataTransfer();
+            transfer.items.add(new File([Uint8Array.from(bytes)], name));
+            return transfer;
+        }""",
+        [name, list(content)],
+    )
+    page.locator(".q-uploader").dispatch_event("dragover", {"dataTransfer": transfer})
+    page.locator(".q-uploader__dnd").dispatch_event("drop", {"dataTransfer": transfer})
+
+
+def test_everything_works_from_the_keyboard(page: Page) -> None:
+    page.get_by_role("button", name="balanced", exact=True).focus()
+    page.keyboard.press("Enter")
+    expect(core(page)).to_have_text("119.64")
+    for _ in range(4):  # accurate, full, save, the first slider
+        page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    expect(field(page, "delay of stem.conv1")).to_have_value("3")
+    page.keyboard.press("Tab")
+    page.keyboard.type("1")
+    page.keyboard.press("Control+A")
+    page.keyboard.type("2")
+    said = latency("--schedule", "balanced", "--delay", "stem.conv1=2")
+    expect(core(page)).to_have_text(us(said["core_latency_us"]))
+
+
+def test_a_dark_phone_shows_all_of_it(browser: BrowserContext, server: str) -> None:
+    with opened(browser, f"{server}{MEDIUM}&below=qnn", phone=True) as page:
+        expect(page.locator(".js-plotly-plot").first).to_contain_text("Matched QNN: 130.86 us")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_a_checkpoint_adds_accuracy_and_changed_spikes(
+    browser: BrowserContext, server: str
+) -> None:
+    with opened(browser, server) as page:
+        expect(result(page, "accuracy")).to_contain_text("of 8 clips; +0 against delay 1")
+        field(page, "delay of stem.fc1").fill("5")
+        page.wait_for_url("**stem.fc1=5**")
+        expect(page.get_by_label("Changed spikes per stage")).to_contain_text("block0.residual2")
+        field(page, "spike slots T").fill("6")
+        expect(result(page, "accuracy")).to_contain_text("Falcon-Tiny SSC with T = 7")
+        expect(page.get_by_label("Changed spikes per stage")).to_be_hidden()
