@@ -84,7 +84,7 @@ def run(
     job = Run(folder, asdict(settings))
     write_text(folder / HARDWARE, profile_toml(settings.profile))
     write_json(folder / "run.json", {
-        "command": ["falcon-snn", *sys.argv[1:]], "start": None if start is None else str(start),
+        "command": ["falcon-snn", *sys.argv[1:]], "start": pretrained or (start and str(start)),
         "settings": job.settings, "versions": versions(), "machine": machine(),
         "commit": commit(),
     })  # fmt: skip

@@ -53,6 +53,7 @@ def write_run_report(run: Path, out: Path) -> Path:
     write_page(
         page, "run.html.j2", model=model.capitalize(), data=facts["settings"]["data"],
         words=data["words"], clips=data["clips"], schedules=schedules, test=test,
+        distinct=_distinct(schedules),
         qnn_us=timings["QNN"].core_us, full_us=timings["full"].core_us, search=search,
         validation={"QNN": qnn_percent, "full": conversion["accuracy"]}, conversion=conversion,
         hardware=profile.name, attention=profile.attention, figures=figures, phases=phases,
@@ -108,6 +109,14 @@ def _schedule(
         "test_percent": tested["percent"],
         "test_interval": tested["interval"],
     }
+
+
+def _distinct(schedules: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Names that stand for the same schedule, together."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in schedules:
+        groups.setdefault(row["folder"], []).append(row)
+    return list(groups.values())
 
 
 def _figures(
