@@ -24,7 +24,8 @@ test: env
 # The whole story on synthetic speech: convert, search, adapt, measure, report. Run it again after
 # an interruption and it goes on where it was. So few clips show less than the paper's 9,981: tau 1.
 DEMO := --data embedded --pretrained embedded-tiny --search-clips 245 --tau 1 --random 5 \
-	--phases qat,tune --recipe qat=examples/demo/qat.toml --recipe tune=examples/demo/tune.toml
+	--recipe qat=examples/demo/qat.toml --recipe tune=examples/demo/tune.toml \
+	--recipe joint=examples/demo/joint.toml
 
 demo: env
 	$(BIN)/falcon-snn run $(DEMO) --out demo-out
