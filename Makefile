@@ -27,8 +27,9 @@ DEMO := --data embedded --pretrained embedded-tiny --search-clips 245 --tau 1 --
 	--recipe qat=examples/demo/qat.toml --recipe tune=examples/demo/tune.toml \
 	--recipe joint=examples/demo/joint.toml
 
+# One thread: two that wait for each other take longer than one where others use the cores, too.
 demo: env
-	$(BIN)/falcon-snn run $(DEMO) --out demo-out
+	OMP_NUM_THREADS=1 $(BIN)/falcon-snn run $(DEMO) --out demo-out
 
 docs: env
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
