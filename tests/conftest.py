@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does, see cli/main.py
+
 import pytest
 import torch
 from hypothesis import settings

@@ -32,7 +32,7 @@ def search(
     pretrained: str | None = networks.Pretrained,
     data: str | None = typer.Option(None, help="Data set: a name under FALCON_DATA or a path."),
     folder: Path = typer.Option(Path("search-out"), "--out", help="Folder for result and journal."),
-    method: str = typer.Option("pds", help="pds (the paper), frontier (better) or nsga2."),
+    method: str = typer.Option("pds", help="pds (the paper), frontier (the whole front) or nsga2."),
     tau: float = typer.Option(2.0, help="Smallest rescue score (R - H) / sqrt(R + H)."),
     eps: float = typer.Option(0.001, help="Smallest accuracy gain of a step."),
     delta_max: int = typer.Option(3, help="Longest delay."),
