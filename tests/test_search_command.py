@@ -142,7 +142,7 @@ def test_the_table_fits_and_names_what_matters(checkpoint: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "needs --checkpoint"),
+        ((), "search needs --data NAME"),
         (("--method", "guess"), "--method is 'guess'"),
         (("--engine", "steam"), "--engine is 'steam'"),
         (("--delta-max", 9), "--delta-max is 9"),
