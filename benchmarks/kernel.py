@@ -8,6 +8,8 @@ the baselines from unpacked spikes in their own type, the fused layer from packe
 SpikingJelly's fused `if_linear` does not fit: it fires before the product, not after it, and takes
 float32 with one threshold for all neurons.
 
+SpikingJelly is left out unless it is there: pip install --no-deps spikingjelly loguru
+
     python benchmarks/kernel.py [--rows 500000] [--json]
 """
 
