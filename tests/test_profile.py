@@ -104,7 +104,7 @@ def test_sharing_a_copy_never_takes_more_turns_than_tokens(share: int, copies: i
         (changed("[digital]", "[digital]\nmux = 1"), r"mux belongs into section \[analog\]"),
         (TEXT.replace("clock_mhz", "# clock_mhz"), r"\[digital\] clock_mhz is missing; allowed"),
         ("name = 3", r"name = 3; allowed: a text"),
-        ('like = "papyrus"', r"like = 'papyrus'; shipped profiles are: 45nm, paper"),
+        ('like = "papyrus"', r"like = 'papyrus'; shipped profiles are: 45nm, fitted, paper"),
         ("like = 3", r"like = 3; shipped profiles are"),
         (changed("access_pj", "# access_pj"), r"\[energy\] access_pj is missing; allowed"),
         (changed("value = 32.06", "value = -1"), r"access_pj = -1; allowed: a number from 0"),
@@ -122,7 +122,7 @@ def test_a_broken_profile_is_one_clear_line(text: str, message: str) -> None:
 
 
 def test_a_missing_or_binary_file_is_one_clear_line(tmp_path: Path) -> None:
-    with pytest.raises(FalconError, match="no such file; shipped profiles are: 45nm, paper"):
+    with pytest.raises(FalconError, match="no such file; shipped profiles are: 45nm, fitted, paper"):
         load_profile(tmp_path / "none.toml")
     (tmp_path / "noise.toml").write_bytes(bytes(range(128, 256)))
     with pytest.raises(FalconError, match="cannot be read"):
