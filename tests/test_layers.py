@@ -52,7 +52,6 @@ def test_linear_agrees(
     weight = random_weight((outputs, inputs), generator)
     neurons = random_neurons(outputs, generator)
     expected = layers.linear(x, weight, neurons, slots, delay, "torch")
-    assert int((expected != 0).sum()) >= 0
     for backend in backends():
         assert torch.equal(layers.linear(x, weight, neurons, slots, delay, backend), expected)
 

@@ -122,7 +122,9 @@ def test_a_broken_profile_is_one_clear_line(text: str, message: str) -> None:
 
 
 def test_a_missing_or_binary_file_is_one_clear_line(tmp_path: Path) -> None:
-    with pytest.raises(FalconError, match="no such file; shipped profiles are: 45nm, fitted, paper"):
+    with pytest.raises(
+        FalconError, match="no such file; shipped profiles are: 45nm, fitted, paper"
+    ):
         load_profile(tmp_path / "none.toml")
     (tmp_path / "noise.toml").write_bytes(bytes(range(128, 256)))
     with pytest.raises(FalconError, match="cannot be read"):
