@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from falcon_snn.cli.output import JsonFlag, notice, out, print_json
+from falcon_snn.cli.output import JsonFlag, notice, out, print_json, progress_bar
 
 
 def convert(
@@ -59,7 +59,7 @@ def check_conversion(
     """Full lookahead against the QNN in integers, and against the float QNN of training."""
     import torch
 
-    from falcon_snn.cli.networks import load_split, progress
+    from falcon_snn.cli.networks import load_split
     from falcon_snn.network.convert import check
     from falcon_snn.training.evaluate import accuracy, batches, qnn_predictions
 
@@ -67,7 +67,7 @@ def check_conversion(
     examples = load_split(data, split, limit, words)
     moved = network.to(device)
     found = []
-    with progress("check", len(examples)) as advance:
+    with progress_bar("check", len(examples)) as advance:
         for x, lengths in batches(examples, device):
             found.append(check(moved, x, lengths, backend).cpu())
             advance(len(x))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from falcon_snn.cli import networks
-from falcon_snn.cli.output import JsonFlag, notice, print_json
+from falcon_snn.cli.output import JsonFlag, notice, print_json, progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +68,7 @@ def energy(
     if not len(examples):
         raise FalconError(f"{data}: no {split} clips")
     configurations = {}
-    with networks.progress("spikes", len(runs) * len(examples)) as advance:
+    with progress_bar("spikes", len(runs) * len(examples)) as advance:
         for name, delays in runs.items():
             clips = told(batches(examples, network.device), advance)
             measured, found = schedule_energy(network, clips, delays, profile, backend)

@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from falcon_snn.cli import networks
-from falcon_snn.cli.output import JsonFlag, notice, out, print_json
+from falcon_snn.cli.output import JsonFlag, notice, out, print_json, progress_bar
 
 
 def evaluate(
@@ -42,12 +42,12 @@ def evaluate(
         if qk_prefix is not None:
             raise FalconError("the QNN has no slots, so no Q/K prefix; choose a --schedule")
         model = load_model(checkpoint)[0].to(device)
-        with networks.progress("QNN", len(examples)) as advance:
+        with progress_bar("QNN", len(examples)) as advance:
             found = qnn_predictions(model, examples, advance=advance)
     else:
         assert delays is not None
         network, metadata = load_network(checkpoint, qk_prefix)
-        with networks.progress("SNN", len(examples)) as advance:
+        with progress_bar("SNN", len(examples)) as advance:
             found = snn_predictions(
                 network.to(device), examples, delays, backend=backend, advance=advance
             )

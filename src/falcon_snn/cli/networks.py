@@ -1,14 +1,12 @@
-"""What the commands that run a trained network share: its file, its schedule, its clips, a bar."""
+"""What the commands that run a trained network share: its file, its schedule, its clips."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from falcon_snn.cli.output import err
 from falcon_snn.config import names_of
 from falcon_snn.errors import FalconError
 
@@ -121,15 +119,3 @@ def falcon_space(
         budget_cycles,
         delta_max,
     )
-
-
-@contextmanager
-def progress(title: str, clips: int) -> Iterator[Callable[[int], None]]:
-    """A bar over clips, on stderr."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeRemainingColumn as Left
-
-    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), Left(compact=True))
-    with Progress(*columns, console=err, transient=True) as bar:
-        task = bar.add_task(title, total=clips)
-        yield lambda done: bar.advance(task, done)

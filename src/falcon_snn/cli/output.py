@@ -28,9 +28,12 @@ def notice(text: str) -> None:
 @contextmanager
 def progress_bar(doing: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
     """A progress bar on stderr; gives the function that advances it, from any thread."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeElapsedColumn as Elapsed
+    from rich.progress import TimeRemainingColumn as Left
 
-    columns = (TextColumn(doing), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    time = Elapsed() if total is None else Left(compact=True, elapsed_when_finished=True)
+    columns = (TextColumn(doing), BarColumn(), MofNCompleteColumn(), time)
     with Progress(*columns, console=err, transient=True) as progress:
         task = progress.add_task("", total=total)
         yield lambda amount: progress.advance(task, amount)

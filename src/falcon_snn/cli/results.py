@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from falcon_snn.cli.output import JsonFlag, notice, out, print_json
+from falcon_snn.cli.output import JsonFlag, notice, out, print_json, progress_bar
 from falcon_snn.errors import FalconError
 
 app = typer.Typer(help="Our accuracies beside the paper's; record an experiment.")
@@ -102,14 +102,14 @@ def _accuracy(
     """Accuracy in percent, of the QNN if there are no delays, and the number of clips."""
     import torch
 
-    from falcon_snn.cli.networks import load_split, progress
+    from falcon_snn.cli.networks import load_split
     from falcon_snn.training.checkpoint import load_metadata, load_model
     from falcon_snn.training.evaluate import accuracy, qnn_predictions, snn_predictions
     from falcon_snn.training.export import load_network
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     examples = load_split(data, split, None, load_metadata(checkpoint).words)
-    with progress(f"{checkpoint.parent.name}, {split}", len(examples)) as advance:
+    with progress_bar(f"{checkpoint.parent.name}, {split}", len(examples)) as advance:
         if delays is None:
             model = load_model(checkpoint)[0].to(device)
             found = qnn_predictions(model, examples, advance=advance)

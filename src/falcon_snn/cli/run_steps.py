@@ -186,7 +186,8 @@ def _measure(settings: Settings, run: Run, folder: Path) -> None:
     import torch
 
     from falcon_snn.cli.energy import told
-    from falcon_snn.cli.networks import load_split, progress
+    from falcon_snn.cli.networks import load_split
+    from falcon_snn.cli.output import progress_bar
     from falcon_snn.network.activity import schedule_energy
     from falcon_snn.pipeline.schedule import uniform
     from falcon_snn.report.energy import Configuration, energy_report
@@ -210,7 +211,7 @@ def _measure(settings: Settings, run: Run, folder: Path) -> None:
         key = (file, str(delays))
         if key not in measured:
             network = load_network(file)[0].to(device)
-            with progress(name, len(examples)) as advance:
+            with progress_bar(name, len(examples)) as advance:
                 clips = told(batches(examples, device), advance)
                 measured[key] = schedule_energy(network, clips, delays, settings.profile)
         energy, found = measured[key]

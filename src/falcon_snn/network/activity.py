@@ -9,6 +9,7 @@ from torch import Tensor
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import Profile
 from falcon_snn.network.integer import IntegerFalcon, Streams
+from falcon_snn.neuron.layers import token_mask
 from falcon_snn.neuron.packed import MAX_SLOTS, count
 from falcon_snn.pipeline.energy import SOURCE, Activity, Energy, falcon_energy, layer_name
 from falcon_snn.pipeline.falcon_graph import falcon_graph
@@ -71,7 +72,7 @@ class _Tally:
         clips, tokens = streams["stem.fc1"].shape[:2]
         real = torch.ones(clips, tokens, dtype=torch.bool, device=network.device)
         if lengths is not None:
-            real = torch.arange(tokens, device=network.device) < lengths[:, None]
+            real = token_mask(lengths, tokens)
         for name in firing:
             train = network.inner(name, trains[name])
             self.spikes[name] = self.spikes.get(name, 0) + _total(_per_token(train), real)

@@ -22,6 +22,7 @@ from falcon_snn.network.quantise import (
     quantise_weight,
     straight_through,
 )
+from falcon_snn.neuron.layers import token_mask
 
 
 class Normalise(nn.BatchNorm1d):
@@ -207,11 +208,6 @@ class Falcon(nn.Module):
         for block in self.blocks:
             x = block(x, run)
         return self.classifier(pool(self.norm(x), mask)), run.counts
-
-
-def token_mask(lengths: Tensor, tokens: int) -> Tensor:
-    """True where a token is real: [batch, token]."""
-    return torch.arange(tokens, device=lengths.device) < lengths[:, None]
 
 
 def pool(x: Tensor, mask: Tensor | None) -> Tensor:

@@ -21,7 +21,6 @@ from falcon_snn.network.model import (
     Linear,
     Normalise,
     pool,
-    token_mask,
 )
 from falcon_snn.network.quantise import (
     Counter,
@@ -30,6 +29,7 @@ from falcon_snn.network.quantise import (
     straight_through,
 )
 from falcon_snn.neuron.firing import fire_train
+from falcon_snn.neuron.layers import token_mask
 from falcon_snn.neuron.packed import encode, unpack
 
 

@@ -143,7 +143,7 @@ def attention(
             edges = curve.table[head, 1:256].contiguous()
             levels[:, head] = torch.bucketize(scores[:, head].int(), edges, right=True)
         if lengths is not None:
-            levels *= _inside(lengths, q.shape[1])[:, None, None, :]
+            levels *= token_mask(lengths, q.shape[1])[:, None, None, :]
     mixed = (levels @ split(count(v))).transpose(1, 2).flatten(2)
     out = _full_lookahead(mixed.flatten(0, 1), neurons, slots, backend)
     return out.view(v.shape)
@@ -168,14 +168,14 @@ def encode(
         return layers_numba.encode(features, weight, real, neurons, encoding_table(slots, kind))
     clips, tokens, bands = features.shape
     if lengths is not None:
-        features = features * _inside(lengths, tokens)[:, :, None]
+        features = features * token_mask(lengths, tokens)[:, :, None]
     windows = F.pad(features.float(), (2, 2, 2, 2)).unfold(1, 5, 1).unfold(2, 5, 2)
     total = _product(windows.reshape(clips * tokens * (bands // 2), 25), weight)
     first = _full_lookahead(total, neurons, slots, backend)
     table = torch.tensor(encoding_table(slots, kind), dtype=torch.uint8, device=first.device)
     trains = table[count(first).long()].view(clips, tokens, bands // 2, -1)
     if lengths is not None:
-        trains = trains * _inside(lengths, tokens)[:, :, None, None]
+        trains = trains * token_mask(lengths, tokens)[:, :, None, None]
     return F.pad(trains, (0, 0, 1, 1, 1, 1))
 
 
@@ -187,7 +187,7 @@ def pool(packed: Tensor, lengths: Tensor | None, backend: str) -> Tensor:
         return fused.pool(packed, lengths)
     counts = count(packed)
     if lengths is not None:
-        counts = counts * _inside(lengths, packed.shape[1])[:, :, None]
+        counts = counts * token_mask(lengths, packed.shape[1])[:, :, None]
     return counts.sum(dim=1, dtype=torch.int32)
 
 
@@ -209,7 +209,7 @@ def _all_or(lengths: Tensor | None, x: Tensor) -> Tensor:
     return torch.full((x.shape[0],), x.shape[1]) if lengths is None else lengths
 
 
-def _inside(lengths: Tensor, tokens: int) -> Tensor:
+def token_mask(lengths: Tensor, tokens: int) -> Tensor:
     """True where a token is real: [clip, token]."""
     return torch.arange(tokens, device=lengths.device) < lengths[:, None]
 
