@@ -19,8 +19,9 @@ from falcon_snn.config import falcon_config
 from falcon_snn.data.examples import Examples
 from falcon_snn.network.model import Falcon
 from falcon_snn.training.batches import Clips
-from falcon_snn.training.loop import EpochResult, Job, train
+from falcon_snn.training.loop import EpochResult, train
 from falcon_snn.training.recipe import load_recipe
+from falcon_snn.training.step import Job
 
 
 def noise(clips: int, words: int) -> Examples:

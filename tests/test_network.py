@@ -13,7 +13,8 @@ from falcon_snn.errors import FalconError
 from falcon_snn.network.convert import check, conversion_report, convert
 from falcon_snn.network.fixed_point import neurons_on_grid
 from falcon_snn.network.integer import IntegerFalcon
-from falcon_snn.network.model import Falcon, Normalise
+from falcon_snn.network.model import Falcon, Normalise, with_slots
+from falcon_snn.network.quantise import Counter
 
 CONFIG = FalconConfig(
     blocks=1, features=12, tokens=10, classes=4, hidden=32, heads=2, ffn=48, encoder_channels=4,
@@ -57,8 +58,9 @@ def test_a_fault_is_named_by_its_stage() -> None:
     class Skewed(IntegerFalcon):
         """One stage counts a spike too many."""
 
-        def decode(self, name: str, stream: Tensor) -> Tensor:
-            counts = super().decode(name, stream)
+        @staticmethod
+        def decode(name: str, stream: Tensor) -> Tensor:
+            counts = IntegerFalcon.decode(name, stream)
             return (counts + 1) if name == "block0.ffn1" else counts
 
     network = convert(trained_like(CONFIG, 1))
@@ -116,6 +118,20 @@ def test_training_sees_the_counts_of_the_spikes() -> None:
         assert torch.isfinite(gradient).all()
     qnn_scores = model(x)
     assert not torch.allclose(scores, qnn_scores)  # delay 1 is not the QNN
+
+
+def test_other_slots_keep_the_range_of_every_stage() -> None:
+    model = trained_like(CONFIG, 5)
+    fine = with_slots(model, 255)
+    x = torch.randn(4, 10, 12)
+    same = with_slots(fine, CONFIG.slots)
+    torch.testing.assert_close(same(x), model(x))
+    for part, other in zip(model.modules(), fine.modules(), strict=True):
+        if isinstance(part, Counter) and isinstance(other, Counter):
+            largest = part.decode(part(torch.full((1, len(part.offset)), 1e6)))
+            assert torch.allclose(largest, other.decode(other(torch.full_like(largest, 1e6))))
+    with pytest.raises(FalconError, match=r"255 slots.*an SNN has 1\.\.8"):
+        convert(fine)
 
 
 def test_a_shorter_prefix_reads_fewer_slots() -> None:

@@ -21,8 +21,9 @@ from falcon_snn.network.model import Falcon
 from falcon_snn.training.batches import Clips, shift_frames
 from falcon_snn.training.checkpoint import load_checkpoint, load_model
 from falcon_snn.training.evaluate import validate
-from falcon_snn.training.loop import EpochResult, Job, divergence, neuron_parameters, train
+from falcon_snn.training.loop import EpochResult, neuron_parameters, train
 from falcon_snn.training.recipe import load_recipe, one_cycle
+from falcon_snn.training.step import Job, divergence
 
 fabric_module = pytest.importorskip("lightning.fabric")
 

@@ -13,8 +13,8 @@ from falcon_snn.data.examples import Examples
 from falcon_snn.data.ssc import FILE_OF, write_ssc
 from falcon_snn.network.model import Falcon
 from falcon_snn.training.batches import Clips
-from falcon_snn.training.loop import Job
 from falcon_snn.training.recipe import load_recipe
+from falcon_snn.training.step import Job
 
 WORDS = ("down", "left", "right")
 CONFIG = FalconConfig(

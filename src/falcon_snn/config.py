@@ -29,8 +29,9 @@ class FalconConfig:
     )
 
     def __post_init__(self) -> None:
-        if not 1 <= self.slots <= 8:
-            raise FalconError(f"slots is {self.slots}; it must lie in 1..8")
+        # Spikes are packed into bytes, so an SNN has up to 8 slots; a QNN that only teaches, more.
+        if not 1 <= self.slots <= 255:
+            raise FalconError(f"slots is {self.slots}; it must lie in 1..255 (an SNN: 1..8)")
         if self.qk_prefix is not None and not 1 <= self.qk_prefix <= self.slots:
             raise FalconError(f"Q/K prefix is {self.qk_prefix}; it must lie in 1..{self.slots}")
         if self.hidden % self.heads:

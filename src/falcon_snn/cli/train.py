@@ -12,12 +12,14 @@ def train(
     recipe: str = typer.Option("qnn", help="A recipe: a TOML file, or 'qnn', which comes along."),
     data: str = typer.Option("embedded", help="'embedded', a path, or a name in $FALCON_DATA."),
     model: str = typer.Option("medium", help="tiny, medium or large."),
-    slots: int = typer.Option(7, help="T, the spike slots of a stage."),
+    slots: int = typer.Option(7, help="T, the spike slots of a stage; above 8 for a teacher only."),
     epochs: int | None = typer.Option(None, help="Epochs, if not those of the recipe."),
     seed: int = typer.Option(0, help="Same seed, same weights on the CPU."),
     devices: int = typer.Option(1, help="GPUs, or processes on the CPU, that share each batch."),
     resume: bool = typer.Option(False, help="Continue the run in --out if there is one."),
-    init: Path | None = typer.Option(None, help="Start from the weights of this checkpoint."),
+    init: Path | None = typer.Option(
+        None, help="Start from the weights of this checkpoint; its slots may be others."
+    ),
     teacher: Path | None = typer.Option(None, help="Checkpoint to distil from."),
     compiled: bool | None = typer.Option(
         None, "--compile/--no-compile", help="torch.compile; by default on a GPU only."
@@ -28,7 +30,7 @@ def train(
     from falcon_snn.cli.training_run import Start, open_training, run_phase
     from falcon_snn.config import falcon_config
     from falcon_snn.errors import FalconError
-    from falcon_snn.network.model import Falcon
+    from falcon_snn.network.model import Falcon, with_slots
     from falcon_snn.training.checkpoint import demand_same, load_model
     from falcon_snn.training.recipe import load_recipe
 
@@ -43,7 +45,8 @@ def train(
         if init is not None:
             first, held = load_model(init)
             demand_same(init, "word list", held.words, words)
-            demand_same(init, "configuration", vars(held.config), vars(network.config))
+            first = with_slots(first, slots)
+            demand_same(init, "configuration", vars(first.config), vars(network.config))
             network = first
         start = Start(network, teacher=teacher, facts={"data": data})
         result = run_phase(session, plan, start, out, resume=resume, compiled=compiled)

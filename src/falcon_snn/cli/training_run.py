@@ -107,7 +107,8 @@ def run_phase(
     """Train one phase, with a bar: epoch, loss, validation accuracy, clips/s, time left."""
     from falcon_snn.training.batches import Clips
     from falcon_snn.training.checkpoint import demand_same, load_model
-    from falcon_snn.training.loop import EpochResult, Job, train
+    from falcon_snn.training.loop import EpochResult, train
+    from falcon_snn.training.step import Job
 
     if bool(recipe.distil) != (start.teacher is not None):
         raise FalconError("distillation needs both: --teacher and 'distil' above 0 in the recipe")

@@ -18,11 +18,17 @@ from falcon_snn.network.model import Block, Conv, Falcon, Linear, Normalise
 from falcon_snn.network.qnn import qnn_values
 from falcon_snn.network.quantise import Counter, SignedCode, weight_scale
 from falcon_snn.neuron.layers import IntegerNeurons
+from falcon_snn.neuron.packed import MAX_SLOTS
 
 
 def convert(model: Falcon, qk_prefix: int | None = None) -> IntegerFalcon:
     """The integer network of a trained Falcon; `qk_prefix` replaces the configuration's."""
     config = model.config
+    if config.slots > MAX_SLOTS:
+        raise FalconError(
+            f"this QNN has {config.slots} slots; spikes are packed into bytes, so an SNN has "
+            f"1..{MAX_SLOTS} (`falcon-snn train --slots T --init CHECKPOINT` reduces them)"
+        )
     if qk_prefix is not None:
         config = replace(config, qk_prefix=qk_prefix)
     with torch.no_grad():
@@ -35,7 +41,7 @@ class _Conversion:
         self.config = config
         self.slots = config.slots
         self.tensors: dict[str, Tensor] = {}
-        source = torch.tensor(1.0 / config.input_levels, device=model.norm.weight.device)
+        source = torch.full((), 1.0 / config.input_levels, device=model.norm.weight.device)
         # The encoder sees 8-bit features once, not T slots of bits.
         self.stage("encoder", model.encoder, source, model.encoder_fire, largest_input=127.0)
         stem = model.stem

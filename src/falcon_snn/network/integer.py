@@ -45,7 +45,8 @@ class IntegerFalcon:
         moved = {name: tensor.to(device) for name, tensor in self.tensors.items()}
         return IntegerFalcon(self.config, moved, self.encoding)
 
-    def kind(self, name: str) -> str:
+    @staticmethod
+    def kind(name: str) -> str:
         """What a stage is: source, conv, linear, code, context or residual."""
         last = name.rsplit(".", 1)[-1]
         kinds = {"encoder": "source", "conv1": "conv", "conv2": "conv", "q": "code", "k": "code"}
@@ -78,13 +79,15 @@ class IntegerFalcon:
         counts = {name: self.decode(name, stream) for name, stream in streams.items()}
         return counts, self.scores(streams, lengths, backend).argmax(dim=1)
 
-    def decode(self, name: str, stream: Tensor) -> Tensor:
+    @staticmethod
+    def decode(name: str, stream: Tensor) -> Tensor:
         """A stream's integers: spike counts, or the codes of Q and K."""
-        if self.kind(name) == "code":
+        if IntegerFalcon.kind(name) == "code":
             return stream
-        return count(self.inner(name, stream))
+        return count(IntegerFalcon.inner(name, stream))
 
-    def inner(self, name: str, stream: Tensor) -> Tensor:
+    @staticmethod
+    def inner(name: str, stream: Tensor) -> Tensor:
         """A stage's stream without the silent border that convolutions read."""
         return stream[:, 1:-1, 1:-1] if name in ("encoder", "stem.conv1") else stream
 

@@ -7,7 +7,9 @@ are then those of the spiking network, the gradients those of the counts.
 Tensors have channels last: [batch, token, channel], in the stem [batch, token, feature, channel].
 """
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -208,6 +210,17 @@ class Falcon(nn.Module):
         for block in self.blocks:
             x = block(x, run)
         return self.classifier(pool(self.norm(x), mask)), run.counts
+
+
+def with_slots(model: Falcon, slots: int) -> Falcon:
+    """The same network with other slots: a stage's range alpha T stays, its levels change."""
+    result = Falcon(replace(model.config, slots=slots, qk_prefix=None))
+    result.load_state_dict(model.state_dict())
+    with torch.no_grad():
+        for part in result.modules():
+            if isinstance(part, Counter):
+                part.step.log.add_(math.log(model.config.slots / slots))
+    return result.eval()
 
 
 def pool(x: Tensor, mask: Tensor | None) -> Tensor:

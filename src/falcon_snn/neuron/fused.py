@@ -1,6 +1,7 @@
 """Launching the fused Triton kernels; `layers` calls these for backend `triton`."""
 
 import os
+from functools import cache
 from typing import TYPE_CHECKING
 
 import torch
@@ -44,6 +45,12 @@ def _tile(outputs: int, width: int) -> dict[str, int]:
 def _tail(width: int, chunk: int) -> int:
     """The last chunk of a run: a power of two that holds what whole chunks leave."""
     return max(_CHUNK, 1 << (width % chunk - 1).bit_length()) if width % chunk else 0
+
+
+@cache
+def _trains(slots: int, kind: str, device: torch.device) -> Tensor:
+    """The train of each count on the device; kept, since a recorded graph cannot copy from here."""
+    return torch.tensor(encoding_table(slots, kind), dtype=torch.uint8).to(device)
 
 
 def _padded(weight: Tensor, chunk: int) -> Tensor:
@@ -164,7 +171,7 @@ def encode(
     outputs = weight.shape[0]
     shape = (clips, tokens + 2, bands // 2 + 2, outputs)
     out = torch.zeros(shape, dtype=torch.uint8, device=features.device)
-    trains = torch.tensor(encoding_table(slots, kind), dtype=torch.uint8).to(features.device)
+    trains = _trains(slots, kind, features.device)
     rows = clips * tokens * (bands // 2)
     kernels.encode[(-(-rows // 64),)](
         features.contiguous(), weight.contiguous(), out, neurons.factor, neurons.static,

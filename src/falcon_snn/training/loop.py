@@ -7,23 +7,17 @@ import json
 import time
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from falcon_snn.data.examples import Examples
 from falcon_snn.errors import FalconError
 from falcon_snn.files import write_text
-from falcon_snn.network.convert import convert
 from falcon_snn.network.model import Falcon
-from falcon_snn.network.temporal import SlotFalcon
-from falcon_snn.pipeline.schedule import Delays
-from falcon_snn.training.batches import Batch, Clips
 from falcon_snn.training.checkpoint import (
     Metadata,
     demand_same,
@@ -35,28 +29,12 @@ from falcon_snn.training.checkpoint import (
 )
 from falcon_snn.training.evaluate import on_device, validate
 from falcon_snn.training.recipe import Recipe, one_cycle
+from falcon_snn.training.step import Job, Step
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
 BEST, LAST, CURVES = "best.safetensors", "last.safetensors", "curves.jsonl"
-
-
-@dataclass
-class Job:
-    """What is trained, on what, and where the results go."""
-
-    model: Falcon
-    recipe: Recipe
-    clips: Clips
-    validation: Examples
-    out: Path
-    seed: int = 0
-    delays: Delays | None = None  # the schedule of a spiking phase
-    teacher: Falcon | None = None
-    resume: bool = False
-    compile: bool = False
-    facts: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -80,21 +58,20 @@ def train(job: Job, fabric: "Fabric", watch: Watch = lambda clips, ended: None) 
     state = _State(job, fabric)
     if state.epoch == job.recipe.epochs:
         return state.results[-1]
-    network = _network(job, fabric)
+    step = Step(job, fabric, state.optimiser)
     validation = on_device(job.validation, fabric.device)
     while state.epoch < job.recipe.epochs:
         begin = time.perf_counter()
-        sums = torch.zeros(2, device=fabric.device)  # loss, hits
+        step.sums.zero_()
         done = 0
         for batch in job.clips.epoch(job.seed, state.epoch, fabric.global_rank, fabric.world_size):
-            loss, hits = _losses(job, fabric, network, batch)
-            fabric.backward(loss)
-            state.step()
-            sums += torch.stack((loss.detach() * len(batch.labels), hits))
+            state.set_rates()
+            step(batch)
+            state.after_step()
             done += len(batch.labels) * fabric.world_size
             watch(len(batch.labels) * fabric.world_size, None)
         state.agree()
-        loss_sum, hit_sum = fabric.all_reduce(sums, reduce_op="sum").tolist()
+        loss_sum, hit_sum = fabric.all_reduce(step.sums, reduce_op="sum").tolist()
         seconds = time.perf_counter() - begin  # the line above has waited for the device
         if not isfinite(loss_sum):
             raise FalconError(
@@ -110,52 +87,6 @@ def train(job: Job, fabric: "Fabric", watch: Watch = lambda clips, ended: None) 
         )
         watch(0, result)
     return result
-
-
-def _network(job: Job, fabric: "Fabric") -> Callable[..., Tensor]:
-    """The model behind precision, compilation and several processes."""
-    module: Any = job.model
-    if job.recipe.spiking and job.recipe.gradient == "temporal":
-        assert job.delays is not None
-        module = SlotFalcon(job.model, job.delays, job.recipe.encoding)  # its kernels are fused
-    elif job.compile:
-        # Shapes never change during training, so nothing is compiled for sizes that may vary.
-        module = torch.compile(module, dynamic=False)
-    network: Callable[..., Tensor] = fabric.setup_module(module)
-    # Batch norm is frozen while the spiking network learns: its scale is part of the conversion.
-    job.model.train(not job.recipe.spiking)
-    return network
-
-
-def _losses(
-    job: Job, fabric: "Fabric", network: Callable[..., Tensor], batch: Batch
-) -> tuple[Tensor, Tensor]:
-    """The loss of a batch and the number of clips that are labelled rightly."""
-    recipe = job.recipe
-    x, lengths, labels = batch
-    if recipe.spiking and recipe.gradient == "rate":
-        assert job.delays is not None
-        with torch.no_grad():
-            integers = replace(convert(job.model), encoding=recipe.encoding)
-            spikes = integers.counts(x, lengths, job.delays)
-        scores = network(x, lengths, spikes)
-    else:
-        scores = network(x, lengths)
-    loss = F.cross_entropy(scores, labels, label_smoothing=recipe.label_smoothing)
-    if job.teacher is not None:
-        with torch.no_grad(), fabric.autocast():
-            taught = job.teacher(x, lengths).float()
-        loss = (1 - recipe.distil) * loss + recipe.distil * divergence(
-            scores, taught, recipe.temperature
-        )
-    return loss, (scores.argmax(dim=1) == labels).sum()
-
-
-def divergence(scores: Tensor, taught: Tensor, temperature: float) -> Tensor:
-    """Distillation: t^2 KL(softmax(taught / t) || softmax(scores / t)), mean over the batch."""
-    student = F.log_softmax(scores / temperature, dim=1)
-    teacher = F.log_softmax(taught / temperature, dim=1)
-    return temperature**2 * F.kl_div(student, teacher, reduction="batchmean", log_target=True)
 
 
 class _State:
@@ -180,26 +111,30 @@ class _State:
         if held.exists():
             self._restore(held)
 
-    def step(self) -> None:
-        """One optimiser step at its learning rate; neurons stay in their bounds."""
-        recipe = self.job.recipe
-        part = one_cycle(self.steps_done, self.steps, recipe.warmup)
+    def set_rates(self) -> None:
+        """The learning rates of the next step; a recorded step reads them from tensors."""
+        part = one_cycle(self.steps_done, self.steps, self.job.recipe.warmup)
         for group in self.optimiser.param_groups:
-            group["lr"] = group["peak"] * part
-        self.optimiser.step()
-        self.optimiser.zero_grad(set_to_none=True)
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(group["peak"] * part)
+            else:
+                group["lr"] = group["peak"] * part
+
+    @torch.no_grad()
+    def after_step(self) -> None:
+        """Neurons stay in their bounds; the average follows."""
+        recipe = self.job.recipe
         self.steps_done += 1
-        with torch.no_grad():
-            if recipe.neuron_rate:
-                for name, parameter in self.neurons.items():
-                    if name.endswith("threshold"):
-                        parameter.clamp_(recipe.threshold_low, recipe.threshold_high)
-                    else:
-                        parameter.clamp_(recipe.offset_low, recipe.offset_high)
-            if self.shadow is not None:
-                # Early on the average reaches back over a tenth of the steps, not to the start.
-                decay = min(recipe.ema, self.steps_done / (self.steps_done + 10))
-                torch._foreach_lerp_(self.behind, self.ahead, 1 - decay)
+        if recipe.neuron_rate:
+            for name, parameter in self.neurons.items():
+                if name.endswith("threshold"):
+                    parameter.clamp_(recipe.threshold_low, recipe.threshold_high)
+                else:
+                    parameter.clamp_(recipe.offset_low, recipe.offset_high)
+        if self.shadow is not None:
+            # Early on the average reaches back over a tenth of the steps, not to the start.
+            decay = min(recipe.ema, self.steps_done / (self.steps_done + 10))
+            torch._foreach_lerp_(self.behind, self.ahead, 1 - decay)
 
     def agree(self) -> None:
         """Several processes: rank 0's batch-norm statistics count; all weights must be equal."""
@@ -304,14 +239,17 @@ def make_optimiser(model: Falcon, recipe: Recipe, device: torch.device) -> torch
     matrices = [p for name, p in moving.items() if p.dim() > 1]
     vectors = [p for name, p in moving.items() if p.dim() <= 1 and name not in neurons]
     tuned = [p for name, p in moving.items() if name in neurons]
-    groups = [
+    groups: list[dict[str, Any]] = [
         {"params": matrices, "peak": recipe.weight_rate, "weight_decay": recipe.weight_decay},
         {"params": vectors, "peak": recipe.weight_rate, "weight_decay": 0.0},
         {"params": tuned, "peak": recipe.neuron_rate, "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(
-        [group for group in groups if group["params"]], fused=device.type == "cuda"
-    )
+    groups = [group for group in groups if group["params"]]
+    on_gpu = device.type == "cuda"
+    if on_gpu:
+        for group in groups:
+            group["lr"] = torch.zeros((), device=device)
+    return torch.optim.AdamW(groups, fused=on_gpu, capturable=on_gpu)
 
 
 def _floats(model: nn.Module) -> list[Tensor]:

@@ -1,0 +1,157 @@
+"""One training step: spikes, forward, backward, optimiser; on a GPU recorded and replayed.
+
+A step is about a thousand small kernels, and to launch them takes two to three times as long as
+to run them. So the first steps run plainly, the next is recorded as a CUDA graph, and from then
+on a step is one launch. The results are those of the plain step.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from falcon_snn.data.examples import Examples
+from falcon_snn.network.convert import convert
+from falcon_snn.network.integer import IntegerFalcon
+from falcon_snn.network.model import Falcon
+from falcon_snn.network.temporal import SlotFalcon
+from falcon_snn.pipeline.schedule import Delays
+from falcon_snn.training.batches import Batch, Clips
+from falcon_snn.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+_PLAIN_STEPS = 3  # for compilation, choice of algorithms, the optimiser's state
+
+
+@dataclass
+class Job:
+    """What is trained, on what, and where the results go."""
+
+    model: Falcon
+    recipe: Recipe
+    clips: Clips
+    validation: Examples
+    out: Path
+    seed: int = 0
+    delays: Delays | None = None  # the schedule of a spiking phase
+    teacher: Falcon | None = None
+    resume: bool = False
+    compile: bool = False
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+class _Spiking(nn.Module):
+    """Falcon on packed spikes: compiled, decoding them becomes part of what reads the counts."""
+
+    def __init__(self, model: Falcon) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor, lengths: Tensor | None, streams: Mapping[str, Tensor]) -> Tensor:
+        spikes = {name: IntegerFalcon.decode(name, stream) for name, stream in streams.items()}
+        scores: Tensor = self.model(x, lengths, spikes)
+        return scores
+
+
+class Step:
+    """Learns from one batch after the other; sums losses and hits on the device."""
+
+    def __init__(self, job: Job, fabric: "Fabric", optimiser: torch.optim.Optimizer) -> None:
+        self.job, self.fabric, self.optimiser = job, fabric, optimiser
+        self.sums = torch.zeros(2, device=fabric.device)  # loss times clips, hits
+        self.temporal = job.recipe.spiking and job.recipe.gradient == "temporal"
+        self.network = self._network()
+        self.teacher: Any = job.teacher
+        if job.compile and job.teacher is not None:
+            self.teacher = torch.compile(job.teacher, dynamic=False)
+        # The slot-by-slot network waits for its kernels' answers, which no graph can.
+        alone = fabric.device.type == "cuda" and fabric.world_size == 1
+        self.plain_steps = _PLAIN_STEPS if alone and job.compile and not self.temporal else None
+        self.done = 0
+
+    def __call__(self, batch: Batch) -> None:
+        if self.plain_steps is None:
+            self._learn(batch)
+        elif self.done < self.plain_steps:
+            self._learn_aside(batch)
+        else:
+            if self.done == self.plain_steps:
+                self._record(batch)
+            for held, part in zip(self.held, batch, strict=True):
+                if held is not None and part is not None:
+                    held.copy_(part)
+            self.graph.replay()
+        self.done += 1
+
+    def _learn(self, batch: Batch) -> None:
+        loss, hits = self._losses(batch)
+        self.fabric.backward(loss)
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
+        self.sums += torch.stack((loss.detach() * len(batch.labels), hits))
+
+    def _learn_aside(self, batch: Batch) -> None:
+        """On a stream of its own, as recording will be."""
+        aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(aside):
+            self._learn(batch)
+        torch.cuda.current_stream().wait_stream(aside)
+
+    def _record(self, batch: Batch) -> None:
+        lengths = None if batch.lengths is None else batch.lengths.clone()
+        self.held = Batch(batch.x.clone(), lengths, batch.labels.clone())
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self._learn(self.held)
+
+    def _network(self) -> Callable[..., Tensor]:
+        """The model behind precision, compilation and several processes."""
+        job = self.job
+        module: Any = job.model
+        if self.temporal:
+            assert job.delays is not None
+            module = SlotFalcon(job.model, job.delays, job.recipe.encoding)  # its kernels are fused
+        elif job.recipe.spiking:
+            module = _Spiking(job.model)
+        if job.compile and not self.temporal:
+            # Shapes never change during training, so nothing is compiled for sizes that may vary.
+            module = torch.compile(module, dynamic=False)
+        network: Callable[..., Tensor] = self.fabric.setup_module(module)
+        # Batch norm is frozen while the spiking network learns: its scale is part of conversion.
+        job.model.train(not job.recipe.spiking)
+        return network
+
+    def _losses(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The loss of a batch and the number of clips that are labelled rightly."""
+        job, recipe = self.job, self.job.recipe
+        x, lengths, labels = batch
+        if recipe.spiking and not self.temporal:
+            assert job.delays is not None
+            with torch.no_grad():
+                integers = replace(convert(job.model), encoding=recipe.encoding)
+                streams = integers.streams(x, lengths, job.delays)
+            scores = self.network(x, lengths, streams)
+        else:
+            scores = self.network(x, lengths)
+        loss = F.cross_entropy(scores, labels, label_smoothing=recipe.label_smoothing)
+        if self.teacher is not None:
+            with torch.no_grad(), self.fabric.autocast():
+                taught = self.teacher(x, lengths).float()
+            loss = (1 - recipe.distil) * loss + recipe.distil * divergence(
+                scores, taught, recipe.temperature
+            )
+        return loss, (scores.argmax(dim=1) == labels).sum()
+
+
+def divergence(scores: Tensor, taught: Tensor, temperature: float) -> Tensor:
+    """Distillation: t^2 KL(softmax(taught / t) || softmax(scores / t)), mean over the batch."""
+    student = F.log_softmax(scores / temperature, dim=1)
+    teacher = F.log_softmax(taught / temperature, dim=1)
+    return temperature**2 * F.kl_div(student, teacher, reduction="batchmean", log_target=True)
