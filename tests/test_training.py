@@ -106,7 +106,7 @@ def test_spike_based_qat_moves_weights_but_no_statistics(tmp_path: Path, gradien
 def test_average_and_teacher(tmp_path: Path) -> None:
     run(make_job(tmp_path / "teacher", epochs=2))
     teacher, _ = load_model(tmp_path / "teacher" / "best.safetensors")
-    job = make_job(tmp_path / "ema", teacher=teacher, distil=0.5, ema=0.9, epochs=2)
+    job = make_job(tmp_path / "ema", teachers=(teacher, teacher), distil=0.5, ema=0.9, epochs=2)
     run(job)
     held = weights(tmp_path / "ema" / "last.safetensors")
     name = "stem.fc1.weight"

@@ -37,7 +37,7 @@ def make_examples(clips: int, seed: int) -> Examples:
 def make_job(out: Path, phase: str = "qnn", **changes: Any) -> Job:
     """A job that runs in a moment; `changes` are fields of the job or of its recipe."""
     torch.manual_seed(3)
-    fields = {key: changes.pop(key) for key in ("resume", "model", "teacher") if key in changes}
+    fields = {key: changes.pop(key) for key in ("resume", "model", "teachers") if key in changes}
     recipe = replace(
         load_recipe(phase), batch=12, shift_frames=1, augment=Augmentation(time_masks=1,
         time_mask_frames=2), **{"epochs": 3, **changes},

@@ -24,7 +24,9 @@ def adapt(
     seed: int = typer.Option(0, help="Same seed, same weights on the CPU."),
     devices: int = typer.Option(1, help="GPUs, or processes on the CPU, that share each batch."),
     resume: bool = typer.Option(False, help="Continue the run in --out if there is one."),
-    teacher: Path | None = typer.Option(None, help="Checkpoint to distil from."),
+    teacher: list[Path] = typer.Option(
+        [], help="Checkpoint to distil from; of several, the mean of their scores."
+    ),
     compiled: bool | None = typer.Option(
         None, "--compile/--no-compile", help="torch.compile; by default on a GPU only."
     ),
@@ -55,7 +57,7 @@ def adapt(
         facts["accuracy_before"] = before
         if session.leads:
             notice(f"validation accuracy before adaptation {before:.2f} %")
-        start = Start(model, delays, teacher, facts)
+        start = Start(model, delays, tuple(teacher), facts)
         best = adapt_phases(
             session, plans, checkpoint, start, out, resume=resume, compiled=compiled
         )

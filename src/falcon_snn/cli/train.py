@@ -20,7 +20,9 @@ def train(
     init: Path | None = typer.Option(
         None, help="Start from the weights of this checkpoint; its slots may be others."
     ),
-    teacher: Path | None = typer.Option(None, help="Checkpoint to distil from."),
+    teacher: list[Path] = typer.Option(
+        [], help="Checkpoint to distil from; of several, the mean of their scores."
+    ),
     compiled: bool | None = typer.Option(
         None, "--compile/--no-compile", help="torch.compile; by default on a GPU only."
     ),
@@ -48,7 +50,7 @@ def train(
             first = with_slots(first, slots)
             demand_same(init, "configuration", vars(first.config), vars(network.config))
             network = first
-        start = Start(network, teacher=teacher, facts={"data": data})
+        start = Start(network, teachers=tuple(teacher), facts={"data": data})
         result = run_phase(session, plan, start, out, resume=resume, compiled=compiled)
     if session.leads:
         notice(f"best validation accuracy {result.best_accuracy:.2f} %: {out / 'best.safetensors'}")

@@ -52,7 +52,7 @@ class Start:
 
     model: "Falcon"
     delays: dict[str, int] | None = None
-    teacher: Path | None = None
+    teachers: tuple[Path, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
 
 
@@ -110,13 +110,13 @@ def run_phase(
     from falcon_snn.training.loop import EpochResult, train
     from falcon_snn.training.step import Job
 
-    if bool(recipe.distil) != (start.teacher is not None):
+    if bool(recipe.distil) != bool(start.teachers):
         raise FalconError("distillation needs both: --teacher and 'distil' above 0 in the recipe")
-    teacher = None
-    if start.teacher is not None:
-        teacher, held = load_model(start.teacher)
-        demand_same(start.teacher, "word list", held.words, session.training.words)
-        teacher = session.fabric.to_device(teacher.requires_grad_(False))
+    teachers = []
+    for path in start.teachers:
+        teacher, held = load_model(path)
+        demand_same(path, "word list", held.words, session.training.words)
+        teachers.append(session.fabric.to_device(teacher.requires_grad_(False)))
     device = session.fabric.device
     clips = Clips(session.training, recipe, device, session.noise)
     job = Job(
@@ -127,7 +127,7 @@ def run_phase(
         out=out,
         seed=session.seed,
         delays=start.delays,
-        teacher=teacher,
+        teachers=tuple(teachers),
         resume=resume,
         compile=device.type == "cuda" if compiled is None else compiled,
         facts=start.facts,
@@ -173,7 +173,7 @@ def adapt_phases(
 
     best, best_accuracy = checkpoint, -1.0
     for name, plan in plans.items():
-        begin = replace(start, teacher=start.teacher if plan.distil else None)
+        begin = replace(start, teachers=start.teachers if plan.distil else ())
         result = run_phase(session, plan, begin, out / name, resume=resume, compiled=compiled)
         session.fabric.barrier()
         phase_best = out / name / "best.safetensors"

@@ -49,16 +49,19 @@ class Counter(nn.Module):
     `x` has channels last. The decoded value of a count is alpha n.
     """
 
+    top: Tensor
+
     def __init__(self, channels: int, slots: int, step: float) -> None:
         super().__init__()
-        self.slots = slots
         self.step = Step(step)
         self.threshold = nn.Parameter(torch.ones(channels))
         self.offset = nn.Parameter(torch.zeros(channels))
+        # A tensor, so that what is compiled for one number of slots serves all of them.
+        self.register_buffer("top", torch.tensor(slots + 0.5), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         level = (x.float() / self.step() + 0.5 + self.offset) / self.threshold
-        inside = level.clamp(0.5, self.slots + 0.5)  # floor of it is the clipped count
+        inside = torch.minimum(level.clamp_min(0.5), self.top)  # its floor is the clipped count
         return straight_through(inside.floor(), inside)
 
     def decode(self, count: Tensor) -> Tensor:

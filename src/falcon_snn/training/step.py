@@ -40,7 +40,7 @@ class Job:
     out: Path
     seed: int = 0
     delays: Delays | None = None  # the schedule of a spiking phase
-    teacher: Falcon | None = None
+    teachers: tuple[Falcon, ...] = ()
     resume: bool = False
     compile: bool = False
     facts: dict[str, Any] = field(default_factory=dict)
@@ -67,9 +67,10 @@ class Step:
         self.sums = torch.zeros(2, device=fabric.device)  # loss times clips, hits
         self.temporal = job.recipe.spiking and job.recipe.gradient == "temporal"
         self.network = self._network()
-        self.teacher: Any = job.teacher
-        if job.compile and job.teacher is not None:
-            self.teacher = torch.compile(job.teacher, dynamic=False)
+        self.teachers: list[Any] = [
+            torch.compile(teacher, dynamic=False) if job.compile else teacher
+            for teacher in job.teachers
+        ]
         # The slot-by-slot network waits for its kernels' answers, which no graph can.
         alone = fabric.device.type == "cuda" and fabric.world_size == 1
         self.plain_steps = _PLAIN_STEPS if alone and job.compile and not self.temporal else None
@@ -141,9 +142,10 @@ class Step:
         else:
             scores = self.network(x, lengths)
         loss = F.cross_entropy(scores, labels, label_smoothing=recipe.label_smoothing)
-        if self.teacher is not None:
+        if self.teachers:
             with torch.no_grad(), self.fabric.autocast():
-                taught = self.teacher(x, lengths).float()
+                answers = [teacher(x, lengths).float() for teacher in self.teachers]
+            taught = torch.stack(answers).mean(dim=0)
             loss = (1 - recipe.distil) * loss + recipe.distil * divergence(
                 scores, taught, recipe.temperature
             )
