@@ -139,23 +139,19 @@ def _rate_backward(grad, slots, total, threshold, slope):  # type: ignore[no-unt
             sums[i] = sums[i] / number / theta[i] if inside else zero
 
 
-def temporal_backward(
-    currents: Tensor, delay: int, neurons: Neurons, grad: Tensor, with_threshold: bool
-) -> tuple[Tensor, Tensor]:
+def temporal_backward(currents: Tensor, delay: int, neurons: Neurons, grad: Tensor) -> Tensor:
     """`torch_backend.temporal_backward` in one pass over currents and gradient."""
     use_torch_threads()
     inputs = torch.empty_like(currents, memory_format=torch.contiguous_format)
-    threshold = torch.zeros_like(inputs[0]) if with_threshold else inputs.new_empty(0)
     _temporal_backward(
-        flat(currents), delay, *flat_parameters(neurons, currents), flat(grad), flat(inputs),
-        threshold.view(-1).numpy(),
-    )  # fmt: skip
-    return inputs, threshold
+        flat(currents), delay, *flat_parameters(neurons, currents), flat(grad), flat(inputs)
+    )
+    return inputs
 
 
 @njit(parallel=True, cache=True, error_model="numpy", nogil=True)
 def _temporal_backward(  # type: ignore[no-untyped-def]
-    currents, delay, initial, static_per_slot, threshold, grad, to_inputs, to_threshold
+    currents, delay, initial, static_per_slot, threshold, grad, to_inputs
 ):
     slots, neurons = currents.shape
     zero = currents.dtype.type(0)
@@ -171,9 +167,7 @@ def _temporal_backward(  # type: ignore[no-untyped-def]
         fill(static, start, static_per_slot)
         fill(theta, start, threshold)
         inverse = one / theta
-        fired = np.zeros(size, currents.dtype)
         slopes = np.empty((slots, size), currents.dtype)
-        of_threshold = to_threshold[start:end]  # empty where nobody asked for it
         next_input = 0
         for slot in range(slots):
             while next_input < min(slot + delay, slots):
@@ -183,17 +177,13 @@ def _temporal_backward(  # type: ignore[no-untyped-def]
                 next_input += 1
             slot_grad = grad[slot, start:end]
             slope = slopes[slot]
-            # Three loops: with all these arrays in one, the compiler gives up on vectors.
+            # Two loops: with all these arrays in one, the compiler gives up on vectors.
             for i in range(size):
                 height = one - abs(potential[i] * inverse[i] - one)
                 height = height if height > zero else zero
                 slope[i] = slot_grad[i] * height * inverse[i]
-            for i in range(of_threshold.shape[0]):
-                of_threshold[i] -= slope[i] * (potential[i] * inverse[i] + fired[i])
             for i in range(size):
-                fires = potential[i] >= theta[i]
-                fired[i] += one if fires else zero
-                potential[i] -= theta[i] if fires else zero
+                potential[i] -= theta[i] if potential[i] >= theta[i] else zero
         for slot in range(slots - 2, -1, -1):
             slope = slopes[slot]
             later = slopes[slot + 1]
