@@ -25,8 +25,8 @@ from falcon_snn.neuron.parameters import Neurons
 Forward = Callable[[Tensor, int, Neurons, Tensor, Tensor | None], None]
 # (gradient, P(T-1), threshold) -> dL/dP
 RateBackward = Callable[[Tensor, Tensor, Tensor], Tensor]
-# (currents, delay, neurons, gradient, whether dL/dtheta is wanted) -> dL/dI and dL/dtheta
-TemporalBackward = Callable[[Tensor, int, Neurons, Tensor, bool], tuple[Tensor, Tensor]]
+# (currents, delay, neurons, gradient) -> dL/dI
+TemporalBackward = Callable[[Tensor, int, Neurons, Tensor], Tensor]
 GRADIENTS = ("rate", "temporal")
 
 
@@ -81,15 +81,26 @@ class TemporalGradient(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         currents, *rest = ctx.saved_tensors
         neurons = Neurons(*rest)
-        inputs, threshold = ctx.temporal_backward(
-            currents, ctx.delay, neurons, grad, ctx.needs_input_grad[3]
-        )
+        inputs = ctx.temporal_backward(currents, ctx.delay, neurons, grad)
+        to_threshold = _to_threshold(currents, neurons, inputs) if ctx.needs_input_grad[3] else None
         return (
             inputs,
             inputs[0].sum_to_size(rest[0].shape) if ctx.needs_input_grad[1] else None,
             inputs.sum(0).sum_to_size(rest[1].shape) if ctx.needs_input_grad[2] else None,
-            threshold.sum_to_size(rest[2].shape) if ctx.needs_input_grad[3] else None,
+            None if to_threshold is None else to_threshold.sum_to_size(rest[2].shape),
             None,
             None,
             None,
         )
+
+
+def _to_threshold(currents: Tensor, neurons: Neurons, inputs: Tensor) -> Tensor:
+    """dL/dtheta per neuron from dL/dI.
+
+    u depends on theta as P / theta, and P is the sum of its inputs, so
+    theta dL/dtheta = -(V(-1) dL/dV(-1) + sum_t (I_0/T + I(t)) dL/dI(t)).
+    """
+    product = neurons.initial * inputs[0]
+    for current, slope in zip(currents.unbind(0), inputs.unbind(0), strict=True):
+        product.addcmul_(neurons.static_per_slot + current, slope)
+    return -product / neurons.threshold

@@ -11,7 +11,7 @@ from torch import Tensor
 from falcon_snn.neuron.parameters import Neurons, periodic
 from falcon_snn.neuron.torch_backend import once_if_equal
 
-BLOCK = 1024  # neurons: potential and parameters of a block take 16 KiB of float32
+BLOCK = 1024  # neurons: potential and parameters of a block take 12 KiB of float32
 
 
 def run(currents: Tensor, delay: int, neurons: Neurons, out: Tensor, total: Tensor | None) -> bool:
@@ -62,6 +62,67 @@ def fill(block, start, values):  # type: ignore[no-untyped-def]
         position = 0
 
 
+@njit(cache=True, error_model="numpy", nogil=True)
+def _decide(  # type: ignore[no-untyped-def]
+    group, first, currents, delay, start, potential, static, theta, spikes, grad, slopes
+):
+    """As many decisions from `first` on as `group` has entries, in one pass over a block.
+
+    The compiler knows that number, so it unrolls the group and keeps potentials in registers. It
+    gives up on vectors where an index might be negative, so indices are unsigned.
+    """
+    slots = np.int64(currents.shape[0])
+    zero = currents.dtype.type(0)
+    one = currents.dtype.type(1)
+    for i in range(np.uint64(potential.shape[0])):
+        neuron = np.uint64(start) + i
+        level = potential[i]
+        for decision in range(first, first + len(group)):
+            slot = np.uint64(decision)
+            more = decision + delay <= slots
+            current = currents[np.uint64(min(decision + delay, slots) - 1), neuron]
+            level = level + (static[i] if more else zero) + (current if more else zero)
+            fires = level >= theta[i]
+            if spikes is not None:
+                spikes[slot, neuron] = fires
+            if slopes is not None:
+                inverse = one / theta[i]
+                height = one - abs(level * inverse - one)
+                height = height if height > zero else zero
+                slopes[slot, neuron] = grad[slot, neuron] * height * inverse
+            level -= theta[i] if fires else zero
+        potential[i] = level
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def _run_block(  # type: ignore[no-untyped-def]
+    currents, delay, start, size, initial, static_per_slot, threshold, spikes, grad, slopes
+):
+    """SN_delta for `size` neurons from `start`: writes their spikes, or g(t) H'(u(t)) / theta.
+
+    What is None is not written. Returns the potential that is left and the block's I_0/T.
+    """
+    slots = currents.shape[0]
+    potential = np.empty(size, currents.dtype)
+    static = np.empty(size, currents.dtype)
+    theta = np.empty(size, currents.dtype)
+    fill(potential, start, initial)
+    fill(static, start, static_per_slot)
+    fill(theta, start, threshold)
+    for slot in range(delay - 1):
+        current = currents[slot, start : start + size]
+        for i in range(size):
+            potential[i] = potential[i] + static[i] + current[i]
+    threes = slots - slots % 3
+    for slot in range(0, threes, 3):
+        _decide(
+            (0, 0, 0), slot, currents, delay, start, potential, static, theta, spikes, grad, slopes
+        )
+    for slot in range(threes, slots):
+        _decide((0,), slot, currents, delay, start, potential, static, theta, spikes, grad, slopes)
+    return potential, static
+
+
 @njit(parallel=True, cache=True, error_model="numpy", nogil=True)
 def _fire(currents, delay, initial, static_per_slot, threshold, out, total):  # type: ignore[no-untyped-def]
     """Spikes to `out`; returns how many neurons ended with NaN or infinity.
@@ -74,28 +135,15 @@ def _fire(currents, delay, initial, static_per_slot, threshold, out, total):  # 
     for block in prange((neurons + BLOCK - 1) // BLOCK):
         start = block * BLOCK
         size = min(BLOCK, neurons - start)
-        potential = np.empty(size, currents.dtype)
-        static = np.empty(size, currents.dtype)
-        theta = np.empty(size, currents.dtype)
-        fill(potential, start, initial)
-        fill(static, start, static_per_slot)
-        fill(theta, start, threshold)
+        potential, static = _run_block(
+            currents, delay, start, size, initial, static_per_slot, threshold, out, None, None
+        )
         sums = total[start : start + size]  # empty where nobody asked for it
         fill(sums, start, initial)
-        next_input = 0
         for slot in range(slots):
-            while next_input < min(slot + delay, slots):
-                current = currents[next_input, start : start + size]
-                for i in range(size):
-                    potential[i] = potential[i] + static[i] + current[i]
-                for i in range(sums.shape[0]):
-                    sums[i] = sums[i] + static[i] + current[i]
-                next_input += 1
-            spikes = out[slot, start : start + size]
-            for i in range(size):
-                fires = potential[i] >= theta[i]
-                spikes[i] = fires
-                potential[i] -= theta[i] if fires else zero
+            current = currents[slot, start : start + size]
+            for i in range(sums.shape[0]):
+                sums[i] = sums[i] + static[i] + current[i]
         bad = 0
         for i in range(size):
             bad += potential[i] - potential[i] != zero
@@ -139,65 +187,35 @@ def _rate_backward(grad, slots, total, threshold, slope):  # type: ignore[no-unt
             sums[i] = sums[i] / number / theta[i] if inside else zero
 
 
-def temporal_backward(
-    currents: Tensor, delay: int, neurons: Neurons, grad: Tensor, with_threshold: bool
-) -> tuple[Tensor, Tensor]:
+def temporal_backward(currents: Tensor, delay: int, neurons: Neurons, grad: Tensor) -> Tensor:
     """`torch_backend.temporal_backward` in one pass over currents and gradient."""
     use_torch_threads()
     inputs = torch.empty_like(currents, memory_format=torch.contiguous_format)
-    threshold = torch.zeros_like(inputs[0]) if with_threshold else inputs.new_empty(0)
     _temporal_backward(
-        flat(currents), delay, *flat_parameters(neurons, currents), flat(grad), flat(inputs),
-        threshold.view(-1).numpy(),
-    )  # fmt: skip
-    return inputs, threshold
+        flat(currents), delay, *flat_parameters(neurons, currents), flat(grad), flat(inputs)
+    )
+    return inputs
 
 
 @njit(parallel=True, cache=True, error_model="numpy", nogil=True)
 def _temporal_backward(  # type: ignore[no-untyped-def]
-    currents, delay, initial, static_per_slot, threshold, grad, to_inputs, to_threshold
+    currents, delay, initial, static_per_slot, threshold, grad, to_inputs
 ):
+    """Slot t of `to_inputs` holds the slope of decision t, until dL/dI(t) replaces it."""
     slots, neurons = currents.shape
-    zero = currents.dtype.type(0)
-    one = currents.dtype.type(1)
     for block in prange((neurons + BLOCK - 1) // BLOCK):
         start = block * BLOCK
         size = min(BLOCK, neurons - start)
         end = start + size
-        potential = np.empty(size, currents.dtype)
-        static = np.empty(size, currents.dtype)
-        theta = np.empty(size, currents.dtype)
-        fill(potential, start, initial)
-        fill(static, start, static_per_slot)
-        fill(theta, start, threshold)
-        inverse = one / theta
-        fired = np.zeros(size, currents.dtype)
-        slopes = np.empty((slots, size), currents.dtype)
-        of_threshold = to_threshold[start:end]  # empty where nobody asked for it
-        next_input = 0
-        for slot in range(slots):
-            while next_input < min(slot + delay, slots):
-                current = currents[next_input, start:end]
-                for i in range(size):
-                    potential[i] = potential[i] + static[i] + current[i]
-                next_input += 1
-            slot_grad = grad[slot, start:end]
-            slope = slopes[slot]
-            # Three loops: with all these arrays in one, the compiler gives up on vectors.
+        _run_block(
+            currents, delay, start, size, initial, static_per_slot, threshold, None, grad, to_inputs
+        )
+        sums = np.zeros(size, currents.dtype)
+        for slot in range(slots - 1, -1, -1):
+            slope = to_inputs[slot, start:end]
             for i in range(size):
-                height = one - abs(potential[i] * inverse[i] - one)
-                height = height if height > zero else zero
-                slope[i] = slot_grad[i] * height * inverse[i]
-            for i in range(of_threshold.shape[0]):
-                of_threshold[i] -= slope[i] * (potential[i] * inverse[i] + fired[i])
-            for i in range(size):
-                fires = potential[i] >= theta[i]
-                fired[i] += one if fires else zero
-                potential[i] -= theta[i] if fires else zero
-        for slot in range(slots - 2, -1, -1):
-            slope = slopes[slot]
-            later = slopes[slot + 1]
-            for i in range(size):
-                slope[i] += later[i]
-        for slot in range(slots):
-            to_inputs[slot, start:end] = slopes[max(0, slot - delay + 1)]
+                sums[i] += slope[i]
+            if slot + delay <= slots:
+                to_inputs[slot + delay - 1, start:end] = sums
+        for slot in range(delay - 1):
+            to_inputs[slot, start:end] = sums

@@ -39,28 +39,19 @@ def once_if_equal(grad: Tensor) -> Tensor:
     return grad[:1] if grad.stride(0) == 0 else grad
 
 
-def temporal_backward(
-    currents: Tensor, delay: int, neurons: Neurons, grad: Tensor, with_threshold: bool
-) -> tuple[Tensor, Tensor]:
-    """dL/dI `[T, ...]`, whose slot 0 is also dL/dV(-1), and dL/dtheta per neuron if wanted."""
+def temporal_backward(currents: Tensor, delay: int, neurons: Neurons, grad: Tensor) -> Tensor:
+    """dL/dI `[T, ...]`, whose slot 0 is also dL/dV(-1)."""
     slots = currents.shape[0]
     inputs = currents.unbind(0)
     theta = neurons.threshold
     potential = neurons.initial.expand(currents.shape[1:]).clone()
-    fired = torch.zeros_like(potential)
-    to_threshold = torch.zeros_like(potential)
     by_decision = []
     for slot, slot_grad in enumerate(grad.unbind(0)):
         for current in inputs[slot + delay - 1 if slot else 0 : min(slot + delay, slots)]:
             potential.add_(neurons.static_per_slot).add_(current)
-        level = potential / theta
-        slope = slot_grad * (1 - (level - 1).abs()).clamp_(min=0) / theta
-        if with_threshold:
-            to_threshold -= slope * (level + fired)
-        by_decision.append(slope)
-        spike = (potential >= theta).to(potential.dtype)
-        fired += spike
-        potential -= theta * spike
+        height = (1 - (potential / theta - 1).abs()).clamp_(min=0)
+        by_decision.append(slot_grad * height / theta)
+        potential.sub_(theta * (potential >= theta))
     for slot in range(slots - 2, -1, -1):
         by_decision[slot] = by_decision[slot] + by_decision[slot + 1]
-    return torch.stack([by_decision[max(0, t - delay + 1)] for t in range(slots)]), to_threshold
+    return torch.stack([by_decision[max(0, t - delay + 1)] for t in range(slots)])
