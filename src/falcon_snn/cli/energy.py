@@ -48,7 +48,8 @@ def energy(
     from falcon_snn.hardware.profile import load_profile, profile_toml
     from falcon_snn.network.activity import schedule_energy
     from falcon_snn.report.energy import Configuration, check_can_fit, energy_report, fitted_profile
-    from falcon_snn.report.energy_figure import check_figure_name, draw_breakdown
+    from falcon_snn.report.energy_figure import draw_breakdown
+    from falcon_snn.report.style import check_picture
     from falcon_snn.training.evaluate import accuracy, batches
     from falcon_snn.training.export import load_network
 
@@ -61,7 +62,7 @@ def energy(
     if fit is not None:
         check_can_fit(setting)
     if figure is not None:
-        check_figure_name(figure)
+        check_picture(figure)
     asked = schedule or (["fastest"] if metadata.delays is None else ["own"])
     runs = _runs(asked, search, metadata)
     examples = networks.load_split(data, split, limit, metadata.words)

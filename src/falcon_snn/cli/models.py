@@ -21,11 +21,14 @@ def models(as_json: bool = JsonFlag) -> None:
         return
     from rich.table import Table
 
-    table = Table("name", "network", "data", "words", "schedule", "val. %", "test %", "us", "kB")
+    table = Table()
+    table.add_column("name", no_wrap=True)
+    for heading in ("T", "p", "words", "schedule", "val. %", "test %", "us", "kB"):
+        table.add_column(heading, justify="left" if heading == "schedule" else "right")
     for row in rows:
         test = row["test_percent"]
         table.add_row(
-            row["name"], f"{row['model']} T={row['slots']} p={row['qk_prefix']}", row["data"],
+            row["name"], str(row["slots"]), str(row["qk_prefix"]),
             str(row["words"]), row["schedule"], f"{row['validation_percent']:.2f}",
             "-" if test is None else f"{test:.2f}", f"{row['latency_us']:.2f}",
             f"{row['bytes'] / 1000:.0f}",

@@ -12,13 +12,26 @@ app = typer.Typer(help="Our accuracies beside the paper's; record an experiment.
 
 
 @app.callback(invoke_without_command=True)
-def results(context: typer.Context, as_json: bool = JsonFlag) -> None:
+def results(
+    context: typer.Context,
+    plot: Path | None = typer.Option(
+        None, help="Draw accuracy against latency, with the paper's points: .png, .svg or .pdf."
+    ),
+    setting: str = typer.Option("gsc-medium", help="The network that --plot draws."),
+    as_json: bool = JsonFlag,
+) -> None:
     """Print our figures, the paper's and the latency of each configuration."""
     if context.invoked_subcommand is not None:
         return
     from falcon_snn.report.results import PAPER_DATA, load_results, table
 
-    rows = table(load_results())
+    found = load_results()
+    if plot is not None:
+        from falcon_snn.report.results_figure import draw_results
+
+        draw_results(found, setting, plot)
+        notice(f"drawn: {plot}")
+    rows = table(found)
     if as_json:
         print_json(rows)
         return

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from falcon_snn.errors import FalconError
 from falcon_snn.files import replacing
 from falcon_snn.pipeline.resources import SharingPoint
 from falcon_snn.pipeline.sweep import Point
+from falcon_snn.report.style import check_picture
 
 _LINES = (
     ("snn_us", "SNN", "#e1812c", "-"),
@@ -57,8 +57,7 @@ def draw_sharing(path: Path, points: Sequence[SharingPoint], title: str) -> None
 def _figure(path: Path, size: tuple[float, float]) -> Any:
     from matplotlib.figure import Figure
 
-    if path.suffix not in (".png", ".svg", ".pdf"):
-        raise FalconError(f"{path}: a plot is written as .png, .svg or .pdf")
+    check_picture(path)
     return Figure(figsize=size, dpi=120)
 
 

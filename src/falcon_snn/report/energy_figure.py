@@ -4,17 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from falcon_snn.errors import FalconError
 from falcon_snn.hardware.energy import ANALOG_PARTS, DIGITAL_PARTS
-from falcon_snn.report.style import save_figure
+from falcon_snn.report.style import check_picture, save_figure
 
 _COLOURS = ("#e1812c", "#3b76af", "#6ba5d7", "#845b97", "#3a923a", "#b03030", "#9a9a9a")
 _LEAST_LABELLED = 0.05  # shares below this have no room for a number
-
-
-def check_figure_name(path: Path) -> None:
-    if path.suffix not in (".png", ".svg", ".pdf"):
-        raise FalconError(f"{path}: a figure is written as .png, .svg or .pdf")
 
 
 def draw_breakdown(path: Path, title: str, configurations: Sequence[dict[str, Any]]) -> None:
@@ -22,7 +16,7 @@ def draw_breakdown(path: Path, title: str, configurations: Sequence[dict[str, An
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    check_figure_name(path)
+    check_picture(path)
     figure = Figure(figsize=(13, 2.2 + 0.5 * len(configurations)), dpi=120)
     left, right = figure.subplots(1, 2, sharey=True)
     names = [one["name"] for one in configurations]

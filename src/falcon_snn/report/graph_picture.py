@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from falcon_snn.errors import FalconError
 from falcon_snn.files import replacing
 from falcon_snn.pipeline.graph import INPUT, Graph, Stage
+from falcon_snn.report.style import check_picture
 
 BOXES_PER_LINE = 10
 _COLOURS = {
@@ -59,8 +59,7 @@ def draw_graph(path: Path, graph: Graph) -> None:
     """Draw the graph into a .png, .svg or .pdf file."""
     from matplotlib.figure import Figure
 
-    if path.suffix not in (".png", ".svg", ".pdf"):
-        raise FalconError(f"{path}: a graph is drawn as .png, .svg or .pdf")
+    check_picture(path)
     found = boxes(graph)
     places, lines = _places(found)
     width = max(x for x, _ in places.values()) + 1

@@ -66,8 +66,12 @@ class Result:
     @property
     def latency_us(self) -> float:
         """Modeled core latency on the paper's chip."""
+        return self.latency_with(self.attention)
+
+    def latency_with(self, attention: str) -> float:
+        """The same with serial (the paper) or streamed attention."""
         graph = falcon_graph(FalconConfig(**self.config))
-        profile = replace(load_profile(), attention=self.attention)
+        profile = replace(load_profile(), attention=attention)
         if self.delays is None:
             return time_qnn(graph, profile).core_us
         return time_snn(graph, self.delays, profile).core_us

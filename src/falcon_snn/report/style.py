@@ -3,9 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+from falcon_snn.errors import FalconError
 from falcon_snn.files import replacing
 
 INK, SOFT, GRID = "#1f2933", "#7b8794", "#e4e7eb"
+PICTURES = (".png", ".svg", ".pdf")
 # Marker and colour of each schedule, the same in every figure.
 SCHEDULES = {
     "fastest": ("o", "#845b97"),
@@ -24,6 +26,12 @@ def figure_style() -> dict[str, Any]:
         "legend.framealpha": 0.9, "legend.edgecolor": "none", "legend.fontsize": 8,
         "svg.hashsalt": "falcon",
     }  # fmt: skip
+
+
+def check_picture(path: Path) -> None:
+    """A picture's name says its format; ask before the work of drawing."""
+    if path.suffix not in PICTURES:
+        raise FalconError(f"{path}: a picture is written as .png, .svg or .pdf")
 
 
 def save_figure(figure: Any, path: Path) -> None:

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from falcon_snn.errors import FalconError
 from falcon_snn.files import replacing
 from falcon_snn.hardware.profile import Profile
 from falcon_snn.pipeline.graph import Graph
@@ -13,6 +12,7 @@ from falcon_snn.pipeline.resources import samples_per_s
 from falcon_snn.pipeline.steps import Plan, qnn_plan, snn_plan
 from falcon_snn.pipeline.throughput import Stream, Throughput, measure_throughput
 from falcon_snn.pipeline.timing import time_qnn, time_snn
+from falcon_snn.report.style import check_picture
 
 SHARINGS = ("shared", "per-block")
 SAMPLES_DRAWN = 6
@@ -66,8 +66,7 @@ def draw_streams(path: Path, title: str, streams: Mapping[str, Stream]) -> None:
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch
 
-    if path.suffix not in (".png", ".svg", ".pdf"):
-        raise FalconError(f"{path}: a timeline is written as .png, .svg or .pdf")
+    check_picture(path)
     rows = {name: _resource_rows(stream) for name, stream in streams.items()}
     heights = [len(found) for found in rows.values()]
     figure = Figure(figsize=(14, 1.2 + sum(0.2 * height + 0.55 for height in heights)), dpi=110)

@@ -10,7 +10,7 @@ from falcon_snn.pipeline.chrome_trace import Span, chrome_trace
 from falcon_snn.pipeline.graph import INPUT, Stage
 from falcon_snn.pipeline.steps import Step
 from falcon_snn.pipeline.timing import Timing, critical_path
-from falcon_snn.report.style import save_figure
+from falcon_snn.report.style import PICTURES, save_figure
 
 # Colour-blind safe; waiting is pale so that work stands out.
 COLOURS = {
@@ -83,7 +83,7 @@ def write_timeline(path: Path, title: str, timings: Mapping[str, Timing]) -> Non
     """Draw the runs one above the other; the ending of `path` says how."""
     if path.suffix == ".html":
         _write_html(path, title, timings)
-    elif path.suffix in (".png", ".svg", ".pdf"):
+    elif path.suffix in PICTURES:
         _write_picture(path, title, timings)
     else:
         raise FalconError(f"{path}: a timeline is written as .png, .svg, .pdf or .html")

@@ -1,0 +1,82 @@
+"""Accuracy against latency of our networks: the best for every latency, the paper's beside them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from falcon_snn.errors import FalconError
+from falcon_snn.report.published import MAIN_RESULTS, QK_PREFIX
+from falcon_snn.report.results import PAPER_DATA, Result
+from falcon_snn.report.style import INK, SOFT, check_picture, figure_style, save_figure
+
+# Streamed attention begins before the last slot is there. It changes when a result is ready, not
+# the result, so every network stands in the figure twice.
+_ATTENTION = {"serial": ("o", "white"), "streamed": ("o", "#2563a8")}
+
+
+class Place(NamedTuple):
+    latency_us: float
+    percent: float
+    name: str
+
+
+def places(results: Sequence[Result], setting: str, attention: str) -> list[Place]:
+    """Where the spiking networks of a setting stand under one kind of attention."""
+    return [
+        Place(result.latency_with(attention), result.test_percent, result.configuration)
+        for result in results
+        if result.setting == setting and result.delays is not None
+    ]
+
+
+def front(found: Sequence[Place]) -> list[Place]:
+    """Those that no other is both faster and better than, in order of latency."""
+    best: list[Place] = []
+    for place in sorted(found, key=lambda p: (p.latency_us, -p.percent)):
+        if not best or place.percent > best[-1].percent:
+            best.append(place)
+    return best
+
+
+def draw_results(results: Sequence[Result], setting: str, path: Path) -> None:
+    """One picture: our networks under both kinds of attention, their front, the paper's points."""
+    check_picture(path)
+    found = {kind: places(results, setting, kind) for kind in _ATTENTION}
+    if not found["serial"]:
+        raise FalconError(f"no spiking network of '{setting}' among the results; see `results`")
+    import matplotlib.pyplot as plt
+
+    with plt.rc_context(figure_style()):
+        figure, axis = plt.subplots(figsize=(8, 4.6), layout="constrained")
+        best = front([place for both in found.values() for place in both])
+        axis.step(
+            [p.latency_us for p in best], [p.percent for p in best], where="post", color="#2563a8",
+            linewidth=1.2, alpha=0.6, label="best for this latency",
+        )  # fmt: skip
+        for kind, (marker, fill) in _ATTENTION.items():
+            axis.plot(
+                [p.latency_us for p in found[kind]], [p.percent for p in found[kind]], marker,
+                color="#2563a8", markerfacecolor=fill, label=f"ours, {kind} attention",
+            )  # fmt: skip
+        _paper(axis, setting)
+        for place in best:
+            axis.annotate(place.name, (place.latency_us, place.percent), xytext=(5, 5),
+                          textcoords="offset points", fontsize=7, color=INK)  # fmt: skip
+        words = {r.words for r in results if r.setting == setting}
+        axis.set(xlabel="modeled core latency, us", ylabel="test accuracy, %",
+                 title=f"{setting}: what a shorter wait costs")  # fmt: skip
+        counts = "/".join(map(str, sorted(words)))
+        axis.legend(loc="lower right", title=f"ours {counts} words, paper {PAPER_DATA}",
+                    title_fontsize=7)  # fmt: skip
+        save_figure(figure, path)
+        plt.close(figure)
+
+
+def _paper(axis: Any, setting: str) -> None:
+    main = MAIN_RESULTS.get(setting, {}).values()
+    rows = [(row.latency_us, row.accuracy_percent) for row in main]
+    if setting == "gsc-medium":
+        ablation = [(row.latency_us, row.test_after_percent) for row in QK_PREFIX]
+        rows += [(us, percent) for us, percent in ablation if percent is not None]
+    if rows:
+        axis.plot(*zip(*rows, strict=True), "^", color=SOFT, label="the paper")

@@ -1,0 +1,33 @@
+"""The picture of our results: who is on the front, and what cannot be drawn."""
+
+from pathlib import Path
+
+import pytest
+
+from falcon_snn.errors import FalconError
+from falcon_snn.report.results import load_results
+from falcon_snn.report.results_figure import Place, draw_results, front, places
+
+
+def test_the_front_holds_what_nobody_beats() -> None:
+    slow, fast = Place(90.0, 96.0, "slow"), Place(70.0, 95.0, "fast")
+    beaten, equal = Place(80.0, 94.0, "beaten"), Place(95.0, 96.0, "no better than slow")
+    assert front([slow, beaten, equal, fast]) == [fast, slow]
+
+
+def test_streamed_attention_moves_a_network_in_time_only() -> None:
+    results = load_results()
+    serial, streamed = (places(results, "gsc-medium", kind) for kind in ("serial", "streamed"))
+    assert [p.percent for p in serial] == [p.percent for p in streamed]
+    assert all(b.latency_us <= a.latency_us for a, b in zip(serial, streamed, strict=True))
+    full = next(p for p in serial if p.name == "full")
+    assert round(full.latency_us, 2) == 252.44
+
+
+def test_the_picture_is_drawn_or_refused(tmp_path: Path) -> None:
+    draw_results(load_results(), "gsc-medium", tmp_path / "front.svg")
+    assert (tmp_path / "front.svg").stat().st_size > 10_000
+    with pytest.raises(FalconError, match=r"no spiking network of 'gsc-huge'"):
+        draw_results(load_results(), "gsc-huge", tmp_path / "front.png")
+    with pytest.raises(FalconError, match=r"x\.gif: a picture is written as"):
+        draw_results(load_results(), "gsc-medium", tmp_path / "x.gif")
