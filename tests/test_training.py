@@ -207,7 +207,7 @@ def test_recordings_are_augmented_on_the_device(tmp_path: Path) -> None:
         torch.arange(9) % 3, ["x"] * 9, ["y"] * 9, ("a", "b", "c"),
     )  # fmt: skip
     augment = Augmentation(speed=0.1, shift_ms=50.0, noise_probability=0.5, noise_level=0.2)
-    recipe = replace(load_recipe("qnn"), batch=4, shift_frames=0, augment=augment)
+    recipe = replace(load_recipe("qnn"), batch=4, augment=augment)
     assert recipe.needs_waves
     clips = Clips(waves, recipe, torch.device("cpu"), torch.randn(40_000))
     first, again, later = ([batch.x for batch in clips.epoch(1, epoch)] for epoch in (0, 0, 1))

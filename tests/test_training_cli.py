@@ -81,6 +81,16 @@ def test_train_convert_evaluate_adapt(tmp_path: Path, monkeypatch: pytest.Monkey
     own = call("evaluate", "--checkpoint", adapted / "best.safetensors", "--data", data, "--json")
     assert set(own["delays"].values()) == {2}
     assert own["qk_prefix"] == 3
+    # The recipe that comes along serves spikes, too; fewer slots start from what seven learned.
+    call(
+        "train", "--data", data, "--model", "tiny", "--epochs", 1, "--slots", 4, "--init", best,
+        "--out", tmp_path / "four",
+    )  # fmt: skip
+    four = call(
+        "evaluate", "--checkpoint", tmp_path / "four" / "best.safetensors", "--data", data,
+        "--schedule", "fastest", "--json",
+    )  # fmt: skip
+    assert four["slots"] == 4
     with pytest.raises(FalconError, match="use `falcon-snn adapt`"):
         call("train", "--recipe", spiking, "--data", data, "--out", tmp_path / "no")
     with pytest.raises(FalconError, match="unknown phase 'tun'"):

@@ -39,7 +39,7 @@ def make_job(out: Path, phase: str = "qnn", **changes: Any) -> Job:
     torch.manual_seed(3)
     fields = {key: changes.pop(key) for key in ("resume", "model", "teachers") if key in changes}
     recipe = replace(
-        load_recipe(phase), batch=12, shift_frames=1, augment=Augmentation(time_masks=1,
+        load_recipe(phase), batch=12, augment=Augmentation(shift_ms=10, time_masks=1,
         time_mask_frames=2), **{"epochs": 3, **changes},
     )  # fmt: skip
     model = fields.pop("model", None) or Falcon(CONFIG)

@@ -17,7 +17,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from falcon_snn.cli.output import err
+from falcon_snn.cli.output import err, notice
 from falcon_snn.errors import FalconError
 
 if TYPE_CHECKING:
@@ -64,7 +64,13 @@ def open_training(
     import torch
     from lightning.fabric import Fabric
 
-    from falcon_snn.data.examples import load_examples, load_noise, load_waves
+    from falcon_snn.data.examples import (
+        find_source,
+        is_spikes,
+        load_examples,
+        load_noise,
+        load_waves,
+    )
 
     _quiet()
     on_gpu = torch.cuda.is_available()
@@ -84,9 +90,12 @@ def open_training(
     # The first process fills the cache of decoded clips, the others then find it filled.
     with fabric.rank_zero_first(local=True):
         waves = any(recipe.needs_waves for recipe in recipes)
+        if waves and is_spikes(find_source(data)):
+            waves = False
+            if fabric.global_rank == 0:
+                notice("these are spikes: of the augmentation, speed and noise are left out")
         training = (load_waves if waves else load_examples)(data, "training")
-        noisy = any(recipe.augment.noise_probability for recipe in recipes)
-        noise = load_noise(data) if noisy else torch.zeros(0)
+        noise = load_noise(data) if waves else torch.zeros(0)
         validation = load_examples(data, "validation")
     try:
         yield Session(fabric, training, noise, validation, seed)

@@ -18,7 +18,7 @@ class Augmentation:
     """The `[augment]` table of a training recipe; the default augments nothing."""
 
     speed: float = 0.0  # largest relative change, 0.1 plays 10 % slower to 10 % faster
-    shift_ms: float = 0.0  # largest shift to either side
+    shift_ms: float = 0.0  # largest shift to either side; of features, in whole frames
     noise_probability: float = 0.0
     noise_level: float = 0.0  # largest noise amplitude, as a factor on the noise recording
     time_masks: int = 0

@@ -13,6 +13,8 @@ from falcon_snn.errors import FalconError
 from falcon_snn.training.evaluate import same_length
 from falcon_snn.training.recipe import Recipe
 
+FRAME_MS = 10  # from one token to the next, in log-mel features and in binned spikes
+
 
 class Batch(NamedTuple):
     x: Tensor  # [batch, token, feature]
@@ -74,8 +76,8 @@ class Clips:
             clips = one_second(x, lengths, generator)
             x = log_mel(augment_waves(clips, self.recipe.augment, self.noise, generator))
             lengths = None
-        if self.recipe.shift_frames:
-            x, lengths = shift_frames(x, lengths, self.recipe.shift_frames, generator)
+        elif frames := round(self.recipe.augment.shift_ms / FRAME_MS):
+            x, lengths = shift_frames(x, lengths, frames, generator)
         x = augment_features(x, self.recipe.augment, generator)
         return Batch(x, lengths, self.labels[index])
 

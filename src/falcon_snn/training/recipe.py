@@ -31,7 +31,6 @@ class Recipe:
     ema: float = 0.0  # decay of the weights' moving average per step; 0 is none
     distil: float = 0.0  # part of the loss that follows the teacher
     temperature: float = 1.0  # of the teacher's and the student's scores
-    shift_frames: int = 0  # largest shift of the features in time, to either side
     augment: Augmentation = field(default_factory=Augmentation)
     threshold_low: float = 0.5
     threshold_high: float = 2.0
@@ -44,10 +43,9 @@ class Recipe:
 
     @property
     def needs_waves(self) -> bool:
-        """Whether augmentation works on recordings rather than on features."""
+        """Whether a part of the augmentation needs recordings; features can be shifted, too."""
         augment = self.augment
-        noise = augment.noise_probability * augment.noise_level
-        return max(augment.speed, augment.shift_ms, noise) > 0
+        return max(augment.speed, augment.noise_probability * augment.noise_level) > 0
 
 
 def load_recipe(source: str | Path, epochs: int | None = None) -> Recipe:
