@@ -48,7 +48,7 @@ def results(
     for row in rows:
         shown.add_row(
             f"{row['setting']} {row['configuration']}",
-            "not run yet" if row["test_percent"] is None else f"{row['test_percent']:.2f}",
+            _test(row),
             _figure(row["paper_test_percent"]), _figure(row["latency_us"]),
             _figure(row["paper_latency_us"]), row["data"] or "-", _whole(row["epochs"]),
             _whole(row["seeds"] or None),
@@ -151,6 +151,12 @@ def _phases(folder: Path) -> list[dict[str, Any]]:
     if not phases:
         raise FalconError(f"{folder}: holds no curves.jsonl; give the --out of train or adapt")
     return phases
+
+
+def _test(row: dict[str, Any]) -> str:
+    if row["test_percent"] is not None:
+        return f"{row['test_percent']:.2f}"
+    return "not read" if row["seeds"] else "not run yet"
 
 
 def _figure(value: float | None) -> str:

@@ -9,7 +9,7 @@ from falcon_snn.report import published as paper
 from falcon_snn.report.exhibit import NOT_OURS, Exhibit, Line, accuracy_line, line
 from falcon_snn.report.modeled import config_of, core_us
 from falcon_snn.report.related_work import compare
-from falcon_snn.report.results import MAIN, Result, load_search, of
+from falcon_snn.report.results import MAIN, Result, load_search, mean_test, of
 
 Results = Sequence[Result]
 Tested = tuple[float | None, Result | None]
@@ -22,7 +22,7 @@ def tested(
 ) -> tuple[float | None, Result | None]:
     """Our test accuracy, the mean over seeds, and one of the experiments behind it."""
     found = of(results, setting, configuration)
-    return (mean(r.test_percent for r in found), found[0]) if found else (None, None)
+    return (mean_test(found), found[0]) if found else (None, None)
 
 
 def main_results(results: Results) -> Exhibit:

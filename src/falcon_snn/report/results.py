@@ -54,7 +54,7 @@ class Result:
     machine: str
     phases: list[dict[str, Any]]  # name, recipe, validation_percent of each epoch
     validation_percent: float
-    test_percent: float
+    test_percent: float | None  # None: a run of which only validation was read
     test_clips: int
     validation_before_percent: float | None = None  # the schedule before its adaptation
     test_before_percent: float | None = None
@@ -131,13 +131,19 @@ def table(results: Sequence[Result]) -> list[dict[str, Any]]:
     return [_row(of(results, *key), *key) for key in dict.fromkeys(keys)]
 
 
+def mean_test(found: Sequence[Result]) -> float | None:
+    """Mean test accuracy of those whose test accuracy was read."""
+    read = [r.test_percent for r in found if r.test_percent is not None]
+    return mean(read) if read else None
+
+
 def _row(found: Sequence[Result], setting: str, configuration: str) -> dict[str, Any]:
     paper_percent, paper_us = _published(setting, configuration)
     ours = found[0] if found else None
     return {
         "setting": setting,
         "configuration": configuration,
-        "test_percent": mean(r.test_percent for r in found) if found else None,
+        "test_percent": mean_test(found),
         "validation_percent": mean(r.validation_percent for r in found) if found else None,
         "latency_us": ours.latency_us if ours else None,
         "data": f"{ours.data}, {ours.words} words" if ours else None,

@@ -25,7 +25,9 @@ def places(results: Sequence[Result], setting: str, attention: str) -> list[Plac
     return [
         Place(result.latency_with(attention), result.test_percent, result.configuration)
         for result in results
-        if result.setting == setting and result.delays is not None
+        if result.setting == setting
+        and result.delays is not None
+        and result.test_percent is not None
     ]
 
 
