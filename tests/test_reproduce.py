@@ -13,6 +13,7 @@ from falcon_snn.config import falcon_config
 from falcon_snn.errors import FalconError
 from falcon_snn.report import results as results_module
 from falcon_snn.report.exhibit import CLOSE, DIFFERS, EXACT, NOT_RUN, line
+from falcon_snn.report.kernel_figure import INPUTS, decisions, draw_kernel
 from falcon_snn.report.reproduce import EXHIBITS, exhibits, write_reproduction
 from falcon_snn.report.results import Result, load_results, read_result, table, write_result
 
@@ -99,3 +100,12 @@ def test_broken_results_are_one_line(tmp_path: Path) -> None:
     path.write_text('{"format": "falcon result 1", "accuracy": 3}')
     with pytest.raises(FalconError, match="not the result of an experiment"):
         read_result(path)
+
+
+def test_the_kernel_picture_shows_decisions_of_the_rule(tmp_path: Path) -> None:
+    made = {delay: decisions(INPUTS, delay) for delay in (1, 3, 7)}
+    assert {delay: sum(d.fired for d in rows) for delay, rows in made.items()} == {1: 2, 3: 1, 7: 1}
+    assert [d.round for d in made[3]] == [2, 3, 4, 5, 6, 7, 8]  # slot t after input slot t + 2
+    assert all(d.fired == (d.potential >= 1) for rows in made.values() for d in rows)
+    draw_kernel(tmp_path / "kernel.svg", (1, 3, 7))
+    assert (tmp_path / "kernel.svg").stat().st_size > 10_000

@@ -42,7 +42,7 @@ def pipeline_intro(results: Results) -> Exhibit:
     ]
     return Exhibit("pipeline-intro", "Cross-timestep pipelining and firing delay in SNNs", lines,
                    ("The paper's sketch has no numbers; four layers of 64 inputs stand in.",),
-                   partial(_timeline, "pipeline-intro", timings))  # fmt: skip
+                   partial(_intro, timings))  # fmt: skip
 
 
 def pipeline_detail(results: Results) -> Exhibit:
@@ -207,6 +207,15 @@ def _percent(found: dict[str, Any], number: int) -> float:
 def _validation(what: str, published: float | None, ours: float | None) -> Line:
     """Validation accuracies before training belong to one trained network: they cannot agree."""
     return line(what, published, ours, "%", close=0.5, why=_SEARCH_DATA)
+
+
+def _intro(timings: dict[str, Any], folder: Path) -> list[Path]:
+    """(a) layers that overlap, (b) what the delay means to one neuron."""
+    from falcon_snn.report.kernel_figure import draw_kernel
+
+    kernel = folder / "pipeline-intro-kernel.svg"
+    draw_kernel(kernel, (1, 3, 7))
+    return [*_timeline("pipeline-intro", timings, folder), kernel]
 
 
 def _timeline(name: str, timings: dict[str, Any], folder: Path) -> list[Path]:
