@@ -23,13 +23,13 @@ def models(as_json: bool = JsonFlag) -> None:
 
     table = Table()
     table.add_column("name", no_wrap=True)
-    for heading in ("T", "p", "words", "schedule", "val. %", "test %", "us", "kB"):
-        table.add_column(heading, justify="left" if heading == "schedule" else "right")
+    for heading in ("T", "p", "words", "val. %", "test %", "us", "kB"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         test = row["test_percent"]
         table.add_row(
             row["name"], str(row["slots"]), str(row["qk_prefix"]),
-            str(row["words"]), row["schedule"], f"{row['validation_percent']:.2f}",
+            str(row["words"]), f"{row['validation_percent']:.2f}",
             "-" if test is None else f"{test:.2f}", f"{row['latency_us']:.2f}",
             f"{row['bytes'] / 1000:.0f}",
         )  # fmt: skip

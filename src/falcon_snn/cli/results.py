@@ -37,23 +37,21 @@ def results(
         return
     from rich.table import Table
 
-    shown = Table(
-        caption=f"The paper's accuracies are on other data: {PAPER_DATA}.", caption_justify="left"
-    )
-    shown.add_column("network and configuration", no_wrap=True)
-    for heading in ("test %", "paper", "us", "paper"):
-        shown.add_column(heading, justify="right", no_wrap=True)
-    for heading in ("data", "epochs", "seeds"):
-        shown.add_column(heading)
-    for row in rows:
-        shown.add_row(
-            f"{row['setting']} {row['configuration']}",
-            _test(row),
-            _figure(row["paper_test_percent"]), _figure(row["latency_us"]),
-            _figure(row["paper_latency_us"]), row["data"] or "-", _whole(row["epochs"]),
-            _whole(row["seeds"] or None),
-        )  # fmt: skip
-    out.print(shown)
+    for name in dict.fromkeys(row["setting"] for row in rows):
+        group = [row for row in rows if row["setting"] == name]
+        data = sorted({row["data"] for row in group} - {None}) or ["nothing run"]
+        shown = Table(title=f"{name}, ours on {' and '.join(data)}", title_justify="left")
+        shown.add_column("configuration", no_wrap=True)
+        for heading in ("test %", "paper", "us", "paper", "epochs", "seeds"):
+            shown.add_column(heading, justify="right", no_wrap=True)
+        for row in group:
+            shown.add_row(
+                row["configuration"], _test(row), _figure(row["paper_test_percent"]),
+                _figure(row["latency_us"]), _figure(row["paper_latency_us"]),
+                _whole(row["epochs"]), _whole(row["seeds"] or None),
+            )  # fmt: skip
+        out.print(shown)
+    out.print(f"The paper's accuracies are on other data: {PAPER_DATA}.")
 
 
 @app.command("record")
@@ -156,7 +154,7 @@ def _phases(folder: Path) -> list[dict[str, Any]]:
 def _test(row: dict[str, Any]) -> str:
     if row["test_percent"] is not None:
         return f"{row['test_percent']:.2f}"
-    return "not read" if row["seeds"] else "not run yet"
+    return "not read" if row["seeds"] else "not run"
 
 
 def _figure(value: float | None) -> str:
