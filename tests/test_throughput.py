@@ -119,7 +119,7 @@ def test_sweeps_of_hardware_network_and_schedule() -> None:
         ("t_adc_ns", "x", "write numbers as"),
         ("tile_rows", "0", "tile_rows = 0; allowed: a whole number from 1"),
         ("attention", "fast", "attention = 'fast'; allowed"),
-        ("slots", "256", "slots is 256"),
+        ("slots", "9", "slots is 9"),
         ("delay", "8", r"must lie in 1\.\.7"),
     ],
 )

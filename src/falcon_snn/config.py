@@ -29,9 +29,8 @@ class FalconConfig:
     )
 
     def __post_init__(self) -> None:
-        # Spikes are packed into bytes, so an SNN has up to 8 slots; a QNN that only teaches, more.
         if not 1 <= self.slots <= 255:
-            raise FalconError(f"slots is {self.slots}; it must lie in 1..255 (an SNN: 1..8)")
+            raise FalconError(f"slots is {self.slots}; it must lie in 1..8 (a QNN: 1..255)")
         if self.qk_prefix is not None and not 1 <= self.qk_prefix <= self.slots:
             raise FalconError(f"Q/K prefix is {self.qk_prefix}; it must lie in 1..{self.slots}")
         if self.hidden % self.heads:
@@ -40,6 +39,14 @@ class FalconConfig:
             raise FalconError(f"features is {self.features}; it must be a multiple of 4")
         if not 2 <= self.weight_bits <= 8:
             raise FalconError(f"weight bits is {self.weight_bits}; it must lie in 2..8")
+
+    def demand_spikes(self) -> None:
+        """Spikes are packed into bytes: an SNN has up to 8 slots; a QNN may have more levels."""
+        if self.slots > 8:
+            raise FalconError(
+                f"slots is {self.slots}; a spiking network has 1..8 (`falcon-snn train --slots T "
+                "--init CHECKPOINT` makes one from a QNN of more levels)"
+            )
 
     @property
     def prefix(self) -> int:

@@ -18,17 +18,12 @@ from falcon_snn.network.model import Block, Conv, Falcon, Linear, Normalise
 from falcon_snn.network.qnn import qnn_values
 from falcon_snn.network.quantise import Counter, SignedCode, weight_scale
 from falcon_snn.neuron.layers import IntegerNeurons
-from falcon_snn.neuron.packed import MAX_SLOTS
 
 
 def convert(model: Falcon, qk_prefix: int | None = None) -> IntegerFalcon:
     """The integer network of a trained Falcon; `qk_prefix` replaces the configuration's."""
     config = model.config
-    if config.slots > MAX_SLOTS:
-        raise FalconError(
-            f"this QNN has {config.slots} slots; spikes are packed into bytes, so an SNN has "
-            f"1..{MAX_SLOTS} (`falcon-snn train --slots T --init CHECKPOINT` reduces them)"
-        )
+    config.demand_spikes()
     if qk_prefix is not None:
         config = replace(config, qk_prefix=qk_prefix)
     with torch.no_grad():

@@ -8,6 +8,7 @@ from falcon_snn.pipeline.graph import INPUT, Graph, Stage, layer
 
 def falcon_graph(config: FalconConfig, tokens: int | None = None) -> Graph:
     """The timed core: from the source spikes to the last block's second residual."""
+    config.demand_spikes()
     length = config.tokens if tokens is None else tokens
     hidden, channels, features = config.hidden, config.stem_channels, config.features // 4
     stages = [
