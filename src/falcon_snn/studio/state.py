@@ -29,6 +29,7 @@ class StudioState:
     below: str = "nothing"  # what the timeline shows below the network, a key of BELOW
 
     def __post_init__(self) -> None:
+        self.config.demand_spikes()
         complete(self.delays, self.config.boundaries, self.slots, "schedule")
         if self.below not in BELOW:
             raise FalconError(f"below is '{self.below}'; choose one of {', '.join(BELOW)}")
