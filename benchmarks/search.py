@@ -169,20 +169,24 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
 
     figure, axis = plt.subplots(figsize=(7, 4.2), layout="constrained")
     pds_rows = {row["network"]: row for row in rows if row["method"] == "pds"}
+    best = {
+        name: max(row["hypervolume_of_all_evaluated"] for row in rows if row["network"] == name)
+        for name in pds_rows
+    }
     spent = np.linspace(0, 100, 201)  # per cent of PDS's evaluations, so that networks compare
     for method, colour in COLOURS.items():
         curves = []
         for row in (row for row in rows if row["method"] == method):
             reference = pds_rows[row["network"]]
             share_spent = 100 * np.arange(1, len(row["curve"]) + 1) / reference["evaluations"]
-            volume = 100 * np.array(row["curve"]) / reference["hypervolume"]
+            volume = 100 * np.array(row["curve"]) / (best[row["network"]] or 1.0)
             axis.plot(share_spent, volume, color=colour, linewidth=0.6, alpha=0.35)
             curves.append(np.interp(spent, share_spent, volume))
         axis.plot(spent, np.mean(curves, axis=0), color=colour, linewidth=2, label=method)
     axis.axhline(100, color="#1f2933", linewidth=0.8, linestyle=":")
     axis.set(
         xlabel="schedules evaluated, % of those that PDS evaluates",
-        ylabel="hypervolume, % of that of PDS's result",
+        ylabel="hypervolume, % of the best run's",
         ylim=(0, None),
     )
     axis.set_title("all schedules evaluated so far count; thin: single runs, thick: their mean",
