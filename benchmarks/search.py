@@ -1,7 +1,7 @@
 """Hypervolume against evaluations: PDS, frontier search and Optuna's NSGA-II on the same networks.
 
-    python benchmarks/search.py --blocks 3 --seeds 10 11 12 --out search-benchmark
-    python benchmarks/search.py --checkpoint model.safetensors --data gsc-v1 --out search-benchmark
+    python -m benchmarks.search --blocks 3 --seeds 10 11 12 --out search-benchmark
+    python -m benchmarks.search --checkpoint model.safetensors --data gsc-v1 --out search-benchmark
 
 Each method may evaluate as many schedules as PDS did. Half of the clips is searched on; the other
 half says what the front found is worth on clips that no method saw.
