@@ -87,7 +87,7 @@ def test_page_and_commands(results: Path) -> None:
         [119.64, 114.0, 108.36, 102.72, 97.08]
     )
     printed = CliRunner().invoke(app, ["results"]).stdout
-    assert "not run" in printed
+    assert "not run yet" in printed
     with pytest.raises(FalconError, match="no exhibit 'tables'"):
         exhibits("tables")
 

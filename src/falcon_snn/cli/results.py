@@ -152,9 +152,11 @@ def _phases(folder: Path) -> list[dict[str, Any]]:
 
 
 def _test(row: dict[str, Any]) -> str:
+    from falcon_snn.report.exhibit import NOT_RUN
+
     if row["test_percent"] is not None:
         return f"{row['test_percent']:.2f}"
-    return "not read" if row["seeds"] else "not run"
+    return "not read" if row["seeds"] else NOT_RUN
 
 
 def _figure(value: float | None) -> str:

@@ -95,7 +95,8 @@ def open_training(
             if fabric.global_rank == 0:
                 notice("these are spikes: of the augmentation, speed and noise are left out")
         training = (load_waves if waves else load_examples)(data, "training")
-        noise = load_noise(data) if waves else torch.zeros(0)
+        noisy = waves and any(recipe.augment.noise_probability for recipe in recipes)
+        noise = load_noise(data) if noisy else torch.zeros(0)
         validation = load_examples(data, "validation")
     try:
         yield Session(fabric, training, noise, validation, seed)

@@ -1,7 +1,6 @@
 """Launching the fused Triton kernels; `layers` calls these for backend `triton`."""
 
 import os
-from functools import cache
 from typing import TYPE_CHECKING
 
 import torch
@@ -10,7 +9,7 @@ from torch.nn import functional as F
 
 from falcon_snn.errors import FalconError
 from falcon_snn.neuron import fused_kernels as kernels
-from falcon_snn.neuron.packed import encoding_table
+from falcon_snn.neuron.packed import encoding_tensor
 
 if TYPE_CHECKING:
     from falcon_snn.neuron.layers import AttentionCurve, IntegerNeurons
@@ -45,12 +44,6 @@ def _tile(outputs: int, width: int) -> dict[str, int]:
 def _tail(width: int, chunk: int) -> int:
     """The last chunk of a run: a power of two that holds what whole chunks leave."""
     return max(_CHUNK, 1 << (width % chunk - 1).bit_length()) if width % chunk else 0
-
-
-@cache
-def _trains(slots: int, kind: str, device: torch.device) -> Tensor:
-    """The train of each count on the device; kept, since a recorded graph cannot copy from here."""
-    return torch.tensor(encoding_table(slots, kind), dtype=torch.uint8).to(device)
 
 
 def _padded(weight: Tensor, chunk: int) -> Tensor:
@@ -171,7 +164,7 @@ def encode(
     outputs = weight.shape[0]
     shape = (clips, tokens + 2, bands // 2 + 2, outputs)
     out = torch.zeros(shape, dtype=torch.uint8, device=features.device)
-    trains = _trains(slots, kind, features.device)
+    trains = encoding_tensor(slots, kind, features.device)
     rows = clips * tokens * (bands // 2)
     kernels.encode[(-(-rows // 64),)](
         features.contiguous(), weight.contiguous(), out, neurons.factor, neurons.static,

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from falcon_snn.errors import FalconError
 from falcon_snn.neuron import integer
-from falcon_snn.neuron.packed import count, encoding_table, unpack
+from falcon_snn.neuron.packed import count, encoding_table, encoding_tensor, unpack
 
 BACKENDS = ("torch", "numba", "triton")
 
@@ -172,7 +172,7 @@ def encode(
     windows = F.pad(features.float(), (2, 2, 2, 2)).unfold(1, 5, 1).unfold(2, 5, 2)
     total = _product(windows.reshape(clips * tokens * (bands // 2), 25), weight)
     first = _full_lookahead(total, neurons, slots, backend)
-    table = torch.tensor(encoding_table(slots, kind), dtype=torch.uint8, device=first.device)
+    table = encoding_tensor(slots, kind, first.device)
     trains = table[count(first).long()].view(clips, tokens, bands // 2, -1)
     if lengths is not None:
         trains = trains * token_mask(lengths, tokens)[:, :, None, None]

@@ -57,15 +57,21 @@ def encoding_table(slots: int, kind: str) -> tuple[int, ...]:
     raise FalconError(f"unknown encoding '{kind}'; choose one of {', '.join(ENCODINGS)}")
 
 
+@cache
+def encoding_tensor(slots: int, kind: str, device: torch.device) -> Tensor:
+    """The table on a device, `uint8 [T + 1]`; kept, since a recorded CUDA graph cannot copy it."""
+    return torch.tensor(encoding_table(slots, kind), dtype=torch.uint8, device=device)
+
+
 def encode(counts: Tensor, slots: int, kind: str = "even") -> Tensor:
     """Integer counts 0..T `[...]` to packed trains `uint8 [...]` with that many spikes."""
-    table = encoding_table(slots, kind)
+    table = encoding_tensor(slots, kind, counts.device)
     if counts.is_floating_point() or counts.is_complex():
         raise FalconError(f"counts are {counts.dtype}; they must be integers")
     index = counts.long()
     if counts.numel() and not bool(((index >= 0) & (index <= slots)).all()):
         raise FalconError(f"a count lies outside 0..{slots}; clip the counts before encoding")
-    return torch.tensor(table, dtype=torch.uint8, device=counts.device)[index]
+    return table[index]
 
 
 def _check_slots(slots: int) -> None:

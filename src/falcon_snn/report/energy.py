@@ -17,6 +17,7 @@ from falcon_snn.report.published import (
     ENERGY_ARITHMETIC_MJ,
     ENERGY_CORE_MJ,
 )
+from falcon_snn.search.pareto import beats
 
 FITTED_ON = "gsc-medium"  # the network whose published figures set what is fitted
 ARITHMETIC_KEYS = ("accumulate_pj", "mac_8x8_pj", "mac_8x4_pj")
@@ -64,15 +65,8 @@ def front_of(configurations: Sequence[Configuration]) -> list[str]:
         one.name: (-one.accuracy, one.energy.timing.core_cycles, one.energy.core_mj)
         for one in configurations
     }
-
-    def beaten(name: str) -> bool:
-        own = costs[name]
-        return any(
-            cost != own and all(a <= b for a, b in zip(cost, own, strict=True))
-            for cost in costs.values()
-        )
-
-    return [name for name in costs if not beaten(name)]
+    every = costs.values()
+    return [name for name, own in costs.items() if not any(beats(other, own) for other in every)]
 
 
 def published(setting: str, main: Configuration) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from falcon_snn.report.style import INK, SOFT, figure_style, save_figure
 # A late inhibition: who fires at once has spent a spike that the whole input does not pay for.
 INPUTS = (0.7, 0.4, 0.5, -1.3, 0.2, 0.6, 0.1)
 INITIAL, THRESHOLD = 0.5, 1.0
-_INPUT, _POTENTIAL, _SPIKE = "#7fa8d1", "#1f2933", "#c0392b"
+_INPUT, _SPIKE = "#7fa8d1", "#c0392b"
 
 
 class Decision(NamedTuple):
@@ -58,7 +58,7 @@ def _row(axis: Any, delay: int) -> None:
     axis.axhline(THRESHOLD, color=SOFT, linewidth=0.8, linestyle="--", label="threshold")
     axis.axvspan(-0.5, delay - 1.5, color="#f0f2f4", zorder=0)
     axis.bar(range(len(INPUTS)), INPUTS, width=0.5, color=_INPUT, label="input")
-    axis.plot(rounds, potentials, color=_POTENTIAL, linewidth=1, label="potential")
+    axis.plot(rounds, potentials, color=INK, linewidth=1, label="potential")
     for fired, fill, name in ((True, _SPIKE, "fires"), (False, "white", "does not")):
         chosen = [d for d in made if d.fired is fired]
         axis.plot([d.round for d in chosen], [d.potential for d in chosen], "o",

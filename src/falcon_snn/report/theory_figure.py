@@ -7,8 +7,8 @@ from typing import Any
 
 from falcon_snn.files import replacing
 from falcon_snn.neuron.theorems import Run
+from falcon_snn.report.style import GRID, INK, SOFT
 
-INK, SOFT, GRID = "#1f2933", "#7b8794", "#e4e7eb"
 CHANGED, FOLLOWING, WRONG = "#2563a8", "#d9822b", "#c0392b"
 
 

@@ -15,13 +15,14 @@ class Point(NamedTuple):
     cycles: int
 
 
+def beats(costs: tuple[float, ...], others: tuple[float, ...]) -> bool:
+    """No cost is higher, and one is lower."""
+    return costs != others and all(a <= b for a, b in zip(costs, others, strict=True))
+
+
 def dominates(one: Point, other: Point) -> bool:
     """At least as accurate and at least as fast, with a strict improvement in one."""
-    return (
-        one.right >= other.right
-        and one.cycles <= other.cycles
-        and (one.right > other.right or one.cycles < other.cycles)
-    )
+    return beats((-one.right, one.cycles), (-other.right, other.cycles))
 
 
 def pareto_filter(points: Sequence[Point]) -> list[Point]:

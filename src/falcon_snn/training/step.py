@@ -73,16 +73,16 @@ class Step:
         ]
         # The slot-by-slot network waits for its kernels' answers, which no graph can.
         alone = fabric.device.type == "cuda" and fabric.world_size == 1
-        self.plain_steps = _PLAIN_STEPS if alone and job.compile and not self.temporal else None
+        self.recorded = alone and job.compile and not self.temporal
         self.done = 0
 
     def __call__(self, batch: Batch) -> None:
-        if self.plain_steps is None:
+        if not self.recorded:
             self._learn(batch)
-        elif self.done < self.plain_steps:
+        elif self.done < _PLAIN_STEPS:
             self._learn_aside(batch)
         else:
-            if self.done == self.plain_steps:
+            if self.done == _PLAIN_STEPS:
                 self._record(batch)
             for held, part in zip(self.held, batch, strict=True):
                 if held is not None and part is not None:
