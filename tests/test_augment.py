@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from falcon_snn.data.augment import Augmentation, augment_features, augment_waves, warp
+from falcon_snn.data.augment import Augmentation, augment_features, augment_waves, mix, warp
 from falcon_snn.errors import FalconError
 
 ALL = Augmentation(
@@ -63,6 +63,16 @@ def test_masks_are_runs_no_wider_than_allowed() -> None:
     assert bands.max() <= 16
     assert frames.float().mean() > 5
     assert bands.float().mean() > 3
+
+
+def test_a_mixed_clip_and_its_target_hold_the_same_parts_of_two_words() -> None:
+    words = torch.eye(5)[torch.arange(400) % 5]
+    x = words[:, None, :].expand(400, 7, 5)  # a clip that says how much of each word is in it
+    mixed, targets = mix(x, words, 0.5, generator())
+    torch.testing.assert_close(mixed, targets[:, None, :].expand(400, 7, 5))
+    torch.testing.assert_close(targets.sum(1), torch.ones(400))
+    assert torch.equal(targets.argmax(1), words.argmax(1))
+    assert 100 < (targets.amax(1) < 1).sum() < 250  # a fifth of the partners is the same word
 
 
 def test_bad_settings_are_refused() -> None:

@@ -5,18 +5,19 @@ from pathlib import Path
 import pytest
 
 from falcon_snn.errors import FalconError
-from falcon_snn.training.recipe import PHASES, load_recipe
+from falcon_snn.training.recipe import RECIPES, load_recipe
 
 _GOOD = 'forward = "counts"\nepochs = 2\nbatch = 8\nweight_rate = 1e-3\nneuron_rate = 0\n'
 
 
 def test_the_phases_of_the_paper() -> None:
-    recipes = {phase: load_recipe(phase) for phase in PHASES}
+    recipes = {name: load_recipe(name) for name in RECIPES}
     assert [recipes[phase].epochs for phase in ("qat", "tune", "joint")] == [30, 15, 10]
-    assert [recipe.spiking for recipe in recipes.values()] == [False, True, True, True]
+    assert [recipe.spiking for recipe in recipes.values()] == [False, False, True, True, True]
     moves = {phase: (r.weight_rate > 0, r.neuron_rate > 0) for phase, r in recipes.items()}
     assert moves == {
-        "qnn": (True, False), "qat": (True, False), "tune": (False, True), "joint": (True, True),
+        "teacher": (True, False), "qnn": (True, False),
+        "qat": (True, False), "tune": (False, True), "joint": (True, True),
     }  # fmt: skip
     for phase in ("tune", "joint"):
         recipe = recipes[phase]

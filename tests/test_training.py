@@ -18,8 +18,9 @@ from falcon_snn.data.augment import Augmentation
 from falcon_snn.data.examples import Waves
 from falcon_snn.errors import FalconError
 from falcon_snn.network.model import Falcon
+from falcon_snn.network.teacher import Teacher
 from falcon_snn.training.batches import Clips, shift_frames
-from falcon_snn.training.checkpoint import load_checkpoint, load_model
+from falcon_snn.training.checkpoint import load_checkpoint, load_model, load_teacher
 from falcon_snn.training.evaluate import validate
 from falcon_snn.training.loop import EpochResult, neuron_parameters, train
 from falcon_snn.training.recipe import load_recipe, one_cycle
@@ -114,6 +115,26 @@ def test_average_and_teacher(tmp_path: Path) -> None:
     assert torch.equal(held[f"raw.{name}"], job.model.state_dict()[name])
     scores = torch.randn(4, 3)
     assert float(divergence(scores, scores, 2.0)) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_a_float_teacher_learns_teaches_and_is_no_network(tmp_path: Path) -> None:
+    run(make_job(tmp_path / "teacher", model=Teacher(CONFIG), epochs=3, weight_rate=1e-3))
+    path = tmp_path / "teacher" / "best.safetensors"
+    teacher, metadata = load_teacher(path)
+    assert metadata.teacher
+    assert metadata.metrics["best_accuracy"] > 60
+    with pytest.raises(FalconError, match="a teacher, which never spikes"):
+        load_model(path)
+    run(make_job(tmp_path / "student", teachers=(teacher,), distil=0.5, epochs=1))
+    assert not load_teacher(tmp_path / "student" / "best.safetensors")[1].teacher
+
+
+def test_mixed_clips_are_learned_from(tmp_path: Path) -> None:
+    job = make_job(tmp_path, epochs=12, augment=Augmentation(mixup=0.5))
+    batch = next(job.clips.epoch(0, 0))
+    assert batch.targets is not None
+    assert torch.equal(batch.targets.argmax(1), batch.labels)
+    assert run(job).best_accuracy > 70
 
 
 def test_one_cycle_rises_and_falls() -> None:

@@ -38,10 +38,9 @@ def make_job(out: Path, phase: str = "qnn", **changes: Any) -> Job:
     """A job that runs in a moment; `changes` are fields of the job or of its recipe."""
     torch.manual_seed(3)
     fields = {key: changes.pop(key) for key in ("resume", "model", "teachers") if key in changes}
-    recipe = replace(
-        load_recipe(phase), batch=12, augment=Augmentation(shift_ms=10, time_masks=1,
-        time_mask_frames=2), **{"epochs": 3, **changes},
-    )  # fmt: skip
+    augment = Augmentation(shift_ms=10, time_masks=1, time_mask_frames=2)
+    changes = {"batch": 12, "epochs": 3, "augment": augment, **changes}
+    recipe = replace(load_recipe(phase), **changes)
     model = fields.pop("model", None) or Falcon(CONFIG)
     delays = dict.fromkeys(CONFIG.boundaries, 1) if recipe.spiking else None
     clips = Clips(make_examples(48, 1), recipe, torch.device("cpu"), torch.zeros(0))

@@ -39,8 +39,8 @@ def adapt(
     from falcon_snn.training.recipe import PHASES, load_recipe
 
     names = phases.split(",")
-    if unknown := [name for name in names if name not in PHASES[1:]]:
-        raise FalconError(f"unknown phase '{unknown[0]}'; choose from {', '.join(PHASES[1:])}")
+    if unknown := [name for name in names if name not in PHASES]:
+        raise FalconError(f"unknown phase '{unknown[0]}'; choose from {', '.join(PHASES)}")
     if recipe and len(recipe) != len(names):
         raise FalconError(f"{len(recipe)} recipes for {len(names)} phases; give one for each")
     sources: list[str] = [str(source) for source in recipe] or names

@@ -11,7 +11,9 @@ def train(
     out: Path = typer.Option(..., help="Folder for checkpoints and curves."),
     recipe: str = typer.Option("qnn", help="A recipe: a TOML file, or 'qnn', which comes along."),
     data: str = typer.Option("embedded", help="'embedded', a path, or a name in $FALCON_DATA."),
-    model: str = typer.Option("medium", help="tiny, medium or large."),
+    model: str = typer.Option(
+        "medium", help="tiny, medium, large, or teacher: a larger float network to distil from."
+    ),
     slots: int = typer.Option(7, help="T, the spike slots of a stage; above 8 for a teacher only."),
     epochs: int | None = typer.Option(None, help="Epochs, if not those of the recipe."),
     seed: int = typer.Option(0, help="Same seed, same weights on the CPU."),
@@ -33,6 +35,7 @@ def train(
     from falcon_snn.config import falcon_config
     from falcon_snn.errors import FalconError
     from falcon_snn.network.model import Falcon, with_slots
+    from falcon_snn.network.teacher import Teacher
     from falcon_snn.training.checkpoint import demand_same, load_model
     from falcon_snn.training.recipe import load_recipe
 
@@ -41,9 +44,14 @@ def train(
         raise FalconError(f"recipe '{recipe}' trains the spiking network; use `falcon-snn adapt`")
     with open_training(data, [plan], devices=devices, seed=seed) as session:
         words = session.validation.words
-        network = Falcon(
-            falcon_config(model, dataset_of(session.validation), classes=len(words), slots=slots)
-        )
+        dataset = dataset_of(session.validation)
+        network: Falcon | Teacher
+        if model == "teacher":
+            if init is not None:
+                raise FalconError("a teacher starts from scratch; leave out --init")
+            network = Teacher(falcon_config("medium", dataset, classes=len(words)))
+        else:
+            network = Falcon(falcon_config(model, dataset, classes=len(words), slots=slots))
         if init is not None:
             first, held = load_model(init)
             demand_same(init, "word list", held.words, words)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from falcon_snn.data.examples import Examples, Waves
     from falcon_snn.network.model import Falcon
+    from falcon_snn.network.teacher import Teacher
     from falcon_snn.training.loop import EpochResult
     from falcon_snn.training.recipe import Recipe
 
@@ -50,7 +51,7 @@ class Session:
 class Start:
     """Where a phase starts from, and what it runs under."""
 
-    model: "Falcon"
+    model: "Falcon | Teacher"
     delays: dict[str, int] | None = None
     teachers: tuple[Path, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
@@ -116,15 +117,15 @@ def run_phase(
 ) -> "EpochResult":
     """Train one phase, with a bar: epoch, loss, validation accuracy, clips/s, time left."""
     from falcon_snn.training.batches import Clips
-    from falcon_snn.training.checkpoint import demand_same, load_model
+    from falcon_snn.training.checkpoint import demand_same, load_teacher
     from falcon_snn.training.loop import EpochResult, train
     from falcon_snn.training.step import Job
 
-    if bool(recipe.distil) != bool(start.teachers):
-        raise FalconError("distillation needs both: --teacher and 'distil' above 0 in the recipe")
+    if start.teachers and not recipe.distil:
+        raise FalconError("--teacher: this recipe does not distil; set its 'distil' above 0")
     teachers = []
     for path in start.teachers:
-        teacher, held = load_model(path)
+        teacher, held = load_teacher(path)
         demand_same(path, "word list", held.words, session.training.words)
         teachers.append(session.fabric.to_device(teacher.requires_grad_(False)))
     device = session.fabric.device

@@ -1,4 +1,4 @@
-"""Augmentation for keyword spotting: speed, time shift, background noise, SpecAugment.
+"""Augmentation for keyword spotting: speed, time shift, background noise, SpecAugment, mixup.
 
 All of it is batched torch on the device of its input and draws from one torch.Generator (on that
 device), so the same seed gives the same batch. A setting of 0 switches its part off.
@@ -25,13 +25,16 @@ class Augmentation:
     time_mask_frames: int = 0  # widest time mask
     band_masks: int = 0
     band_mask_bands: int = 0  # widest frequency mask
+    mixup: float = 0.0  # part of the clips to which another clip is added
 
     def __post_init__(self) -> None:
         for field in fields(self):
             if not getattr(self, field.name) >= 0:
                 raise FalconError(f"augment.{field.name} is negative; 0 switches it off")
-        if self.speed >= 1 or self.noise_probability > 1:
-            raise FalconError("augment.speed must be below 1 and noise_probability at most 1")
+        if self.speed >= 1 or max(self.noise_probability, self.mixup) > 1:
+            raise FalconError(
+                "augment.speed must be below 1, noise_probability and mixup at most 1"
+            )
 
 
 def augment_waves(
@@ -54,6 +57,21 @@ def augment_features(x: Tensor, settings: Augmentation, generator: torch.Generat
     for _ in range(settings.band_masks):
         x = x * ~_mask(len(x), x.shape[2], settings.band_mask_bands, generator)[:, None, :]
     return x
+
+
+def mix(
+    x: Tensor, targets: Tensor, mixup: float, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Mixup: some clips become (1 - s) of themselves and s of another, and so do their targets.
+
+    s is drawn from 0 to 1/2, so a clip's own word stays the stronger one.
+    """
+    other = torch.randperm(len(x), generator=generator, device=generator.device)
+    share = 0.5 * _uniform(len(x), generator) * (_uniform(len(x), generator) < mixup)
+    return (
+        torch.lerp(x.float(), x[other].float(), share[:, None, None]),
+        torch.lerp(targets, targets[other], share[:, None]),
+    )
 
 
 def warp(waves: Tensor, speed: Tensor, shift: Tensor) -> Tensor:

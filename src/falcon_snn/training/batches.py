@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-from falcon_snn.data.augment import augment_features, augment_waves
+from falcon_snn.data.augment import augment_features, augment_waves, mix
 from falcon_snn.data.examples import Examples, Waves
 from falcon_snn.data.features import log_mel, one_second
 from falcon_snn.errors import FalconError
@@ -20,6 +21,7 @@ class Batch(NamedTuple):
     x: Tensor  # [batch, token, feature]
     lengths: Tensor | None  # None where no clip has padding
     labels: Tensor
+    targets: Tensor | None  # [batch, word]: the words' parts in mixed clips; None if none is mixed
 
 
 class Clips:
@@ -79,7 +81,11 @@ class Clips:
         elif frames := round(self.recipe.augment.shift_ms / FRAME_MS):
             x, lengths = shift_frames(x, lengths, frames, generator)
         x = augment_features(x, self.recipe.augment, generator)
-        return Batch(x, lengths, self.labels[index])
+        labels, targets = self.labels[index], None
+        if self.recipe.augment.mixup:
+            targets = F.one_hot(labels, len(self.words)).float()
+            x, targets = mix(x, targets, self.recipe.augment.mixup, generator)
+        return Batch(x, lengths, labels, targets)
 
 
 def shift_frames(

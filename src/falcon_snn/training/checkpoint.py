@@ -19,13 +19,14 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 import falcon_snn
 from falcon_snn.config import FalconConfig
 from falcon_snn.errors import FalconError
 from falcon_snn.files import replacing
 from falcon_snn.network.model import Falcon
+from falcon_snn.network.teacher import Teacher
 
 FORMAT = 1
 
@@ -42,6 +43,7 @@ class Metadata:
     metrics: dict[str, float]
     delays: dict[str, int] | None = None  # the schedule that a spiking phase trained under
     facts: dict[str, Any] = field(default_factory=dict)  # data source, initial checkpoint
+    teacher: bool = False  # no Falcon network, but a teacher of one with this configuration
 
     def as_json(self) -> str:
         versions = {
@@ -114,12 +116,24 @@ def model_of(metadata: Metadata, tensors: dict[str, Tensor], path: Path | str) -
     weights = under("model.", tensors)
     if not weights:
         raise FalconError(f"{path}: a converted network cannot be trained; give its checkpoint")
+    if metadata.teacher:
+        raise FalconError(f"{path}: a teacher, which never spikes; it serves as --teacher only")
     model = Falcon(metadata.config)
     load_weights(model, weights, path)
     return model.eval()
 
 
-def load_weights(model: Falcon, weights: dict[str, Tensor], path: Path | str) -> None:
+def load_teacher(path: Path | str) -> tuple[Falcon | Teacher, Metadata]:
+    """A network to distil from: a teacher's checkpoint or one of Falcon."""
+    metadata, tensors = load_checkpoint(path)
+    if not metadata.teacher:
+        return model_of(metadata, tensors, path), metadata
+    teacher = Teacher(metadata.config)
+    load_weights(teacher, under("model.", tensors), path)
+    return teacher.eval(), metadata
+
+
+def load_weights(model: nn.Module, weights: dict[str, Tensor], path: Path | str) -> None:
     """Put weights into a model; the first that does not fit is named."""
     wanted = model.state_dict()
     for name in sorted(wanted.keys() | weights.keys()):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from falcon_snn.data.examples import Examples
 from falcon_snn.network.convert import convert
@@ -20,8 +20,8 @@ def _silent(clips: int) -> None:
 
 
 @torch.no_grad()
-def qnn_predictions(model: Falcon, examples: Examples, *, advance: Advance = _silent) -> Tensor:
-    """Labels that the QNN gives in float32, int64 [N] on the CPU."""
+def qnn_predictions(model: nn.Module, examples: Examples, *, advance: Advance = _silent) -> Tensor:
+    """Labels that a QNN or a teacher gives in float32, int64 [N] on the CPU."""
     device = next(model.parameters()).device
     training = model.training
     model.eval()
@@ -55,11 +55,12 @@ def accuracy(predictions: Tensor, examples: Examples) -> float:
 
 
 def validate(
-    model: Falcon, examples: Examples, delays: Delays | None, encoding: str = "even"
+    model: nn.Module, examples: Examples, delays: Delays | None, encoding: str = "even"
 ) -> float:
     """Validation accuracy in percent: of the SNN under `delays`, or of the QNN without them."""
     if delays is None:
         return accuracy(qnn_predictions(model, examples), examples)
+    assert isinstance(model, Falcon)
     network = replace(convert(model), encoding=encoding)
     return accuracy(snn_predictions(network, examples, delays), examples)
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from falcon_snn.errors import FalconError
 from falcon_snn.files import write_text
-from falcon_snn.network.model import Falcon
+from falcon_snn.network.teacher import Teacher
 from falcon_snn.training.checkpoint import (
     Metadata,
     demand_same,
@@ -168,6 +168,7 @@ class _State:
                 metrics=asdict(result),
                 delays=job.delays,
                 facts=job.facts,
+                teacher=isinstance(job.model, Teacher),
             )
             tensors = prefixed("model.", (self.shadow or job.model).state_dict())
             if best > before:
@@ -212,7 +213,7 @@ class _State:
         self.results = [EpochResult(**json.loads(line)) for line in lines[: self.epoch]]
 
 
-def neuron_parameters(model: Falcon) -> dict[str, nn.Parameter]:
+def neuron_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
     """Thresholds and offsets of the IF stages, by name; the encoder is none."""
     return {
         name: parameter
@@ -221,7 +222,7 @@ def neuron_parameters(model: Falcon) -> dict[str, nn.Parameter]:
     }
 
 
-def choose_moving(model: Falcon, recipe: Recipe) -> dict[str, nn.Parameter]:
+def choose_moving(model: nn.Module, recipe: Recipe) -> dict[str, nn.Parameter]:
     """Let only those parameters learn whose rate is not zero; give them by name."""
     neurons = neuron_parameters(model)
     for name, parameter in model.named_parameters():
@@ -232,7 +233,7 @@ def choose_moving(model: Falcon, recipe: Recipe) -> dict[str, nn.Parameter]:
     return {name: p for name, p in model.named_parameters() if p.requires_grad}
 
 
-def make_optimiser(model: Falcon, recipe: Recipe, device: torch.device) -> torch.optim.AdamW:
+def make_optimiser(model: nn.Module, recipe: Recipe, device: torch.device) -> torch.optim.AdamW:
     """AdamW with weight decay on matrices only, and a rate of its own for the neurons."""
     neurons = neuron_parameters(model).keys()
     moving = {name: p for name, p in model.named_parameters() if p.requires_grad}

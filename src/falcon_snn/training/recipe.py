@@ -10,7 +10,8 @@ from falcon_snn.data.augment import Augmentation
 from falcon_snn.errors import FalconError
 from falcon_snn.neuron.packed import ENCODINGS
 
-PHASES = ("qnn", "qat", "tune", "joint")
+PHASES = ("qat", "tune", "joint")  # of adaptation, in their order
+RECIPES = ("teacher", "qnn", *PHASES)  # that come with Falcon
 _FOLDER = Path(__file__).parent / "recipes"
 
 
@@ -29,7 +30,7 @@ class Recipe:
     gradient: str = "rate"  # of spikes: "rate" (through the counts), "temporal" (through slots)
     label_smoothing: float = 0.0
     ema: float = 0.0  # decay of the weights' moving average per step; 0 is none
-    distil: float = 0.0  # part of the loss that follows the teacher
+    distil: float = 0.0  # part of the loss that follows the teacher, if there is one
     temperature: float = 1.0  # of the teacher's and the student's scores
     augment: Augmentation = field(default_factory=Augmentation)
     threshold_low: float = 0.5
@@ -49,16 +50,16 @@ class Recipe:
 
 
 def load_recipe(source: str | Path, epochs: int | None = None) -> Recipe:
-    """Read a recipe: the name of a phase (its recipe comes with Falcon) or a TOML file.
+    """Read a recipe: one of those that come with Falcon, by name, or a TOML file.
 
     `epochs` are taken instead of the recipe's own.
     """
-    path = _FOLDER / f"{source}.toml" if str(source) in PHASES else Path(source)
+    path = _FOLDER / f"{source}.toml" if str(source) in RECIPES else Path(source)
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise FalconError(
-            f"no recipe '{source}'; give a TOML file or one of {', '.join(PHASES)}"
+            f"no recipe '{source}'; give a TOML file or one of {', '.join(RECIPES)}"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise FalconError(f"{path}: cannot be read ({error})") from None

@@ -18,6 +18,7 @@ from falcon_snn.data.examples import Examples
 from falcon_snn.network.convert import convert
 from falcon_snn.network.integer import IntegerFalcon
 from falcon_snn.network.model import Falcon
+from falcon_snn.network.teacher import Teacher
 from falcon_snn.network.temporal import SlotFalcon
 from falcon_snn.pipeline.schedule import Delays
 from falcon_snn.training.batches import Batch, Clips
@@ -33,14 +34,14 @@ _PLAIN_STEPS = 3  # for compilation, choice of algorithms, the optimiser's state
 class Job:
     """What is trained, on what, and where the results go."""
 
-    model: Falcon
+    model: Falcon | Teacher
     recipe: Recipe
     clips: Clips
     validation: Examples
     out: Path
     seed: int = 0
     delays: Delays | None = None  # the schedule of a spiking phase
-    teachers: tuple[Falcon, ...] = ()
+    teachers: tuple[Falcon | Teacher, ...] = ()
     resume: bool = False
     compile: bool = False
     facts: dict[str, Any] = field(default_factory=dict)
@@ -106,8 +107,7 @@ class Step:
         torch.cuda.current_stream().wait_stream(aside)
 
     def _record(self, batch: Batch) -> None:
-        lengths = None if batch.lengths is None else batch.lengths.clone()
-        self.held = Batch(batch.x.clone(), lengths, batch.labels.clone())
+        self.held = Batch._make(None if part is None else part.clone() for part in batch)
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
             self._learn(self.held)
@@ -116,11 +116,13 @@ class Step:
         """The model behind precision, compilation and several processes."""
         job = self.job
         module: Any = job.model
-        if self.temporal:
+        if job.recipe.spiking:
+            assert isinstance(job.model, Falcon)
             assert job.delays is not None
-            module = SlotFalcon(job.model, job.delays, job.recipe.encoding)  # its kernels are fused
-        elif job.recipe.spiking:
-            module = _Spiking(job.model)
+            if self.temporal:  # its kernels are fused
+                module = SlotFalcon(job.model, job.delays, job.recipe.encoding)
+            else:
+                module = _Spiking(job.model)
         if job.compile and not self.temporal:
             # Shapes never change during training, so nothing is compiled for sizes that may vary.
             module = torch.compile(module, dynamic=False)
@@ -132,8 +134,9 @@ class Step:
     def _losses(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The loss of a batch and the number of clips that are labelled rightly."""
         job, recipe = self.job, self.job.recipe
-        x, lengths, labels = batch
+        x, lengths, labels, targets = batch
         if recipe.spiking and not self.temporal:
+            assert isinstance(job.model, Falcon)
             assert job.delays is not None
             with torch.no_grad():
                 integers = replace(convert(job.model), encoding=recipe.encoding)
@@ -141,7 +144,8 @@ class Step:
             scores = self.network(x, lengths, streams)
         else:
             scores = self.network(x, lengths)
-        loss = F.cross_entropy(scores, labels, label_smoothing=recipe.label_smoothing)
+        wanted = labels if targets is None else targets
+        loss = F.cross_entropy(scores, wanted, label_smoothing=recipe.label_smoothing)
         if self.teachers:
             with torch.no_grad(), self.fabric.autocast():
                 answers = [teacher(x, lengths).float() for teacher in self.teachers]

@@ -1,0 +1,56 @@
+"""A teacher: a residual network in float, larger than Falcon and never spiking, to distil from."""
+
+import torch
+from torch import Tensor, nn
+
+from falcon_snn.config import FalconConfig
+
+STEM = 64
+WIDTHS = (96, 192, 384)  # each stage halves tokens and features, but for the first
+BANDS = 8  # features that the classifier still tells apart: a word's pitch matters
+DROPOUT = 0.3
+
+
+class Residual(nn.Module):
+    """Two 3x3 convolutions beside a shortcut."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.first = _convolution(inputs, outputs, 3, stride)
+        self.second = _convolution(outputs, outputs, 3, 1)
+        straight = inputs == outputs and stride == 1
+        self.shortcut = nn.Identity() if straight else _convolution(inputs, outputs, 1, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(self.second(torch.relu(self.first(x))) + self.shortcut(x))
+
+
+class Teacher(nn.Module):
+    """The same clips in and the same scores out as the Falcon network of `config`."""
+
+    def __init__(self, config: FalconConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.stem = _convolution(1, STEM, 5, 2)
+        stages: list[nn.Module] = []
+        before = STEM
+        for number, width in enumerate(WIDTHS):
+            stages += [Residual(before, width, 2 if number else 1), Residual(width, width, 1)]
+            before = width
+        self.stages = nn.Sequential(*stages)
+        self.pool = nn.AdaptiveAvgPool2d((1, BANDS))
+        self.dropout = nn.Dropout(DROPOUT)
+        self.classifier = nn.Linear(before * BANDS, config.classes)
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Class scores of clips `x` [batch, token, feature]; padding is zero and needs no mask."""
+        maps = x.float().unsqueeze(1).contiguous(memory_format=torch.channels_last)
+        maps = self.stages(torch.relu(self.stem(maps)))
+        scores: Tensor = self.classifier(self.dropout(self.pool(maps).flatten(1)))
+        return scores
+
+
+def _convolution(inputs: int, outputs: int, size: int, stride: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(inputs, outputs, size, stride, size // 2, bias=False), nn.BatchNorm2d(outputs)
+    )
