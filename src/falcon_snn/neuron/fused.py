@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from falcon_snn.neuron.layers import AttentionCurve, IntegerNeurons
 
 _CHUNK = 32  # bytes per step of the int8 product, the smallest that the tensor cores take
+_PROGRAMS = 512  # with STAGES, how many programs share the rows; each goes through several tiles
 
 
 def _require_gpu(tensor: Tensor) -> bool:
@@ -28,28 +29,25 @@ def _require_gpu(tensor: Tensor) -> bool:
     )
 
 
-def _tile(outputs: int, width: int) -> dict[str, int]:
-    """Tile sizes and warps for a product; the fastest of those measured on an H200.
+def _tile(inputs: int, outputs: int) -> dict[str, int]:
+    """Tile sizes of a product and how it is launched; the fastest of those measured on an H200.
 
-    One sum per slot must fit the registers, so tiles stay small; a run of 160 bytes goes best as
-    128 + 32, a long one in long chunks, which also keeps the code short to compile.
+    64 outputs take all the registers that leave room for two or three programs on a processor,
+    and the tensor cores do not reach their speed with fewer. Short chunks need fewer registers.
+    STAGES 0: a program takes one tile of rows; otherwise several, loaded that many stages deep.
     """
-    if width >= 512:
-        return {"BLOCK_M": 128, "BLOCK_N": 32, "BLOCK_K": 256, "num_warps": 8}
-    wide = outputs % 64 == 0 or outputs < 64
-    chunk = 128 if 144 < width < 256 else 64
-    return {"BLOCK_M": 64, "BLOCK_N": 64 if wide else 32, "BLOCK_K": chunk, "num_warps": 4}
+    chunk = 256 if inputs >= 512 else 128
+    return {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": chunk, "STAGES": 0, "num_warps": 4}
 
 
-def _tail(width: int, chunk: int) -> int:
-    """The last chunk of a run: a power of two that holds what whole chunks leave."""
-    return max(_CHUNK, 1 << (width % chunk - 1).bit_length()) if width % chunk else 0
+def _tail(size: int, block: int, smallest: int) -> int:
+    """The last tile: a power of two that holds what whole tiles leave."""
+    return max(smallest, 1 << (size % block - 1).bit_length()) if size % block else 0
 
 
 def _padded(weight: Tensor, chunk: int) -> Tensor:
-    """Weights [outputs, runs, width], each run padded with zeros to whole chunks and the tail."""
-    width = weight.shape[2]
-    return F.pad(weight, (0, width // chunk * chunk + _tail(width, chunk) - width)).contiguous()
+    """Weights [outputs, inputs], each row padded with zeros to whole chunks."""
+    return F.pad(weight, (0, -weight.shape[1] % chunk)).contiguous()
 
 
 def _launch(
@@ -57,15 +55,17 @@ def _launch(
     slots: int, delay: int, geometry: dict[str, int],
 ) -> Tensor:  # fmt: skip
     on_gpu = _require_gpu(x)
-    outputs, runs, width = weight.shape
-    tile = _tile(outputs, width)
-    padded = _padded(weight, tile["BLOCK_K"])
-    grid = (-(-outputs // tile["BLOCK_N"]) * -(-rows // tile["BLOCK_M"]),)
-    kernels.spiking_matmul[grid](
-        x, padded, out, neurons.factor, neurons.static, neurons.initial,
-        neurons.threshold, rows, outputs, **geometry, RUNS=runs, WIDTH=width,
-        PADDED=padded.shape[2], SLOTS=slots, DELAY=delay, ASM=on_gpu,
-        TAIL=_tail(width, tile["BLOCK_K"]), **tile,
+    outputs, inputs = weight.shape
+    tile = _tile(inputs, outputs)
+    across = -(-outputs // tile["BLOCK_N"])
+    row_tiles = -(-rows // tile["BLOCK_M"])
+    if tile["STAGES"]:
+        row_tiles = min(row_tiles, _PROGRAMS)
+    kernels.spiking_matmul[(across * row_tiles,)](
+        x, weight.contiguous(), out, neurons.factor, neurons.static, neurons.initial,
+        neurons.threshold, rows, **geometry, INPUTS=inputs, OUTPUTS=outputs,
+        SLOTS=slots, DELAY=delay, ASM=on_gpu, TAIL_N=_tail(outputs, tile["BLOCK_N"], 16),
+        TAIL_K=_tail(inputs, tile["BLOCK_K"], _CHUNK), **tile,
     )  # fmt: skip
     return out
 
@@ -77,12 +77,10 @@ def linear(
     outputs = weight.shape[0]
     out = torch.empty(rows, outputs, dtype=torch.uint8, device=packed.device)
     geometry = {
-        "TOKENS": 1, "FEATURES": 1, "BORDER": 0, "IN_LINE": inputs, "IN_PIXEL": 0,
+        "TOKENS": 1, "FEATURES": 1, "BORDER": 0, "IN_LINE": inputs, "IN_PIXEL": 0, "RUN": inputs,
         "OUT_BORDER": 0, "OUT_LINE": outputs, "OUT_PIXEL": 0,
     }  # fmt: skip
-    return _launch(
-        packed.contiguous(), weight.unsqueeze(1), out, neurons, rows, slots, delay, geometry
-    )
+    return _launch(packed.contiguous(), weight, out, neurons, rows, slots, delay, geometry)
 
 
 def conv(
@@ -98,11 +96,12 @@ def conv(
     geometry = {
         "TOKENS": tokens, "FEATURES": features,
         "BORDER": 1, "IN_LINE": bands * channels, "IN_PIXEL": stride * channels,
+        "RUN": 3 * channels,
         "OUT_BORDER": edge, "OUT_LINE": shape[2] * outputs, "OUT_PIXEL": outputs,
     }  # fmt: skip
     rows = clips * tokens * features
     return _launch(
-        bordered.contiguous(), weight.flatten(2), out, neurons, rows, slots, delay, geometry
+        bordered.contiguous(), weight.flatten(1), out, neurons, rows, slots, delay, geometry
     )
 
 
@@ -131,7 +130,7 @@ def codes(
     tile = {"BLOCK_M": 128, "BLOCK_N": 32, "BLOCK_K": _CHUNK, "num_warps": 8}
     grid = (-(-outputs // tile["BLOCK_N"]) * -(-rows // tile["BLOCK_M"]),)
     kernels.quantised_matmul[grid](
-        packed.contiguous(), _padded(weight.unsqueeze(1), _CHUNK), out, factor, bias, shift, rows,
+        packed.contiguous(), _padded(weight, _CHUNK), out, factor, bias, shift, rows,
         outputs, WIDTH=inputs, FIRST=first, **tile,
     )  # fmt: skip
     return out
