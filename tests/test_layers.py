@@ -57,7 +57,9 @@ def test_linear_agrees(
 
 
 @pytest.mark.parametrize("delay", [1, 2, 4, 7])
-@pytest.mark.parametrize(("inputs", "outputs"), [(160, 160), (320, 160), (768, 160)])
+@pytest.mark.parametrize(
+    ("inputs", "outputs"), [(160, 160), (160, 320), (320, 160), (768, 160), (1680, 160)]
+)
 def test_linear_agrees_on_falcon_shapes(inputs: int, outputs: int, delay: int) -> None:
     generator = torch.Generator().manual_seed(inputs + delay)
     x = random_bytes((130, inputs), 7, generator)

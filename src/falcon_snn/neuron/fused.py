@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from falcon_snn.neuron.layers import AttentionCurve, IntegerNeurons
 
 _CHUNK = 32  # bytes per step of the int8 product, the smallest that the tensor cores take
-_PROGRAMS = 512  # with STAGES, how many programs share the rows; each goes through several tiles
+_PROGRAMS = 512  # share all tiles of rows, so that weights are loaded once per program
 
 
 def _require_gpu(tensor: Tensor) -> bool:
@@ -32,12 +32,16 @@ def _require_gpu(tensor: Tensor) -> bool:
 def _tile(inputs: int, outputs: int) -> dict[str, int]:
     """Tile sizes of a product and how it is launched; the fastest of those measured on an H200.
 
-    64 outputs take all the registers that leave room for two or three programs on a processor,
-    and the tensor cores do not reach their speed with fewer. Short chunks need fewer registers.
-    STAGES 0: a program takes one tile of rows; otherwise several, loaded that many stages deep.
+    64 outputs at once feed the tensor cores best, but not where the last tile would be half
+    empty; then 32 leave room for more programs. STAGES is how many tiles of rows ahead a program
+    loads.
     """
-    chunk = 256 if inputs >= 512 else 128
-    return {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": chunk, "STAGES": 0, "num_warps": 4}
+    if outputs > 64 and outputs % 64:
+        chunk = 128 if inputs < 256 else 256
+        stages = 3 if inputs < 512 else 2 if inputs <= 1024 else 1
+        return {"BLOCK_M": 64, "BLOCK_N": 32, "BLOCK_K": chunk, "STAGES": stages, "num_warps": 4}
+    stages = 3 if inputs < 256 else 1
+    return {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 128, "STAGES": stages, "num_warps": 4}
 
 
 def _tail(size: int, block: int, smallest: int) -> int:
@@ -57,11 +61,8 @@ def _launch(
     on_gpu = _require_gpu(x)
     outputs, inputs = weight.shape
     tile = _tile(inputs, outputs)
-    across = -(-outputs // tile["BLOCK_N"])
-    row_tiles = -(-rows // tile["BLOCK_M"])
-    if tile["STAGES"]:
-        row_tiles = min(row_tiles, _PROGRAMS)
-    kernels.spiking_matmul[(across * row_tiles,)](
+    across, row_tiles = -(-outputs // tile["BLOCK_N"]), -(-rows // tile["BLOCK_M"])
+    kernels.spiking_matmul[(across * min(row_tiles, _PROGRAMS),)](
         x, weight.contiguous(), out, neurons.factor, neurons.static, neurons.initial,
         neurons.threshold, rows, **geometry, INPUTS=inputs, OUTPUTS=outputs,
         SLOTS=slots, DELAY=delay, ASM=on_gpu, TAIL_N=_tail(outputs, tile["BLOCK_N"], 16),

@@ -105,6 +105,19 @@ def _fire(missing, debt, threshold, spikes, DECISION: tl.constexpr, ASM: tl.cons
 
 
 @triton.jit
+def _chunk_of(
+    x_ptrs, CHUNK: tl.constexpr, INPUTS: tl.constexpr, RUN: tl.constexpr, IN_LINE: tl.constexpr,
+    BLOCK_K: tl.constexpr, TAIL: tl.constexpr, AGAIN: tl.constexpr,
+):  # fmt: skip
+    """The packed bytes of one chunk; AGAIN keeps the compiler from holding on to earlier ones."""
+    FULL: tl.constexpr = INPUTS // BLOCK_K
+    k = CHUNK * BLOCK_K + tl.arange(0, BLOCK_K if CHUNK < FULL else TAIL)
+    inside = _within(k, INPUTS, CHUNK < FULL or FULL * BLOCK_K + TAIL == INPUTS)
+    at = x_ptrs[:, None] + (k // RUN * IN_LINE + k % RUN)[None, :]
+    return tl.load(at, mask=inside[None, :], other=0, volatile=AGAIN)
+
+
+@triton.jit
 def _spiking_rows(
     x_ptr, out_ptr, weights, factor, static, threshold, first_debt, m, n, in_outputs, rows,
     TOKENS: tl.constexpr, FEATURES: tl.constexpr,
@@ -120,15 +133,12 @@ def _spiking_rows(
     line, pixel = _pixel(tl.where(in_rows, m, 0), TOKENS, FEATURES, BORDER)
     x_ptrs = x_ptr + line * IN_LINE + pixel * IN_PIXEL
     FULL: tl.constexpr = INPUTS // BLOCK_K
+    KEPT: tl.constexpr = INPUTS <= 1024  # more would not fit the registers: then read it again
     packed = ()
-    for chunk in tl.static_range(FULL + (TAIL > 0)):
-        k = chunk * BLOCK_K + tl.arange(0, BLOCK_K if chunk < FULL else TAIL)
-        inside = _within(k, INPUTS, chunk < FULL or FULL * BLOCK_K + TAIL == INPUTS)
-        x = tl.load(
-            x_ptrs[:, None] + (k // RUN * IN_LINE + k % RUN)[None, :],
-            mask=inside[None, :], other=0,
-        )  # fmt: skip
-        packed = packed + (x,)  # noqa: RUF005
+    if KEPT:
+        for chunk in tl.static_range(FULL + (TAIL > 0)):
+            x = _chunk_of(x_ptrs, chunk, INPUTS, RUN, IN_LINE, BLOCK_K, TAIL, False)
+            packed = packed + (x,)  # noqa: RUF005
 
     total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32)
     debt = total + first_debt
@@ -137,10 +147,14 @@ def _spiking_rows(
     for decision in tl.static_range(SLOTS):
         if decision < SLOTS - DELAY + 1:
             for chunk in tl.static_range(FULL + (TAIL > 0)):
-                if decision == 0 and DELAY > 1:
-                    spiked = _first_counts(packed[chunk], DELAY, ASM)
+                if KEPT:
+                    x = packed[chunk]
                 else:
-                    spiked = _slot_spikes(packed[chunk], decision + DELAY - 1, ASM)
+                    x = _chunk_of(x_ptrs, chunk, INPUTS, RUN, IN_LINE, BLOCK_K, TAIL, True)
+                if decision == 0 and DELAY > 1:
+                    spiked = _first_counts(x, DELAY, ASM)
+                else:
+                    spiked = _slot_spikes(x, decision + DELAY - 1, ASM)
                 total = tl.dot(spiked, weights[chunk], total, out_dtype=tl.int32)
             if decision == 0 and DELAY > 1:
                 total = -total
@@ -182,19 +196,12 @@ def _spiking_columns(
     threshold = tl.load(threshold_ptr + n, mask=in_outputs, other=1 << 30)[None, :]
     initial = tl.load(initial_ptr + n, mask=in_outputs, other=0)[None, :]
     first_debt = threshold - initial - DELAY * static
-    if STAGES == 0:
+    for at in tl.range(m, rows, step, num_stages=STAGES):
         _spiking_rows(
-            x_ptr, out_ptr, weights, factor, static, threshold, first_debt, m, n, in_outputs,
+            x_ptr, out_ptr, weights, factor, static, threshold, first_debt, at, n, in_outputs,
             rows, TOKENS, FEATURES, BORDER, IN_LINE, IN_PIXEL, OUT_BORDER, OUT_LINE, OUT_PIXEL,
             INPUTS, RUN, SLOTS, DELAY, ASM, BLOCK_M, BLOCK_N, BLOCK_K, TAIL,
         )  # fmt: skip
-    else:
-        for at in tl.range(m, rows, step, num_stages=STAGES):
-            _spiking_rows(
-                x_ptr, out_ptr, weights, factor, static, threshold, first_debt, at, n, in_outputs,
-                rows, TOKENS, FEATURES, BORDER, IN_LINE, IN_PIXEL, OUT_BORDER, OUT_LINE, OUT_PIXEL,
-                INPUTS, RUN, SLOTS, DELAY, ASM, BLOCK_M, BLOCK_N, BLOCK_K, TAIL,
-            )  # fmt: skip
 
 
 @triton.jit
