@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from benchmarks.search_bed import Bed
+from benchmarks.search_nsga2 import nsga2
 
 from falcon_snn.cli.networks import falcon_predictor
 from falcon_snn.config import FalconConfig
@@ -26,7 +27,6 @@ from falcon_snn.pipeline.schedule import Delays
 from falcon_snn.pipeline.timing import qnn_cycles
 from falcon_snn.search.evaluations import Evaluations
 from falcon_snn.search.frontier import FrontierSettings, frontier
-from falcon_snn.search.nsga2 import nsga2
 from falcon_snn.search.pareto import Point, choose, dominates, hypervolume, pareto_filter
 from falcon_snn.search.pds import Gates, pds
 from falcon_snn.search.predictor import Correct, Predictor, local_engine

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from benchmarks.search_nsga2 import nsga2
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.spiking_mlp import SpikingMlp, additive_latency, every_schedule
 
 from falcon_snn.search.evaluations import Evaluations
 from falcon_snn.search.frontier import FrontierSettings, added_volume, frontier
-from falcon_snn.search.nsga2 import nsga2
 from falcon_snn.search.pareto import Point, hypervolume
 from falcon_snn.search.pds import Gates, pds
 from falcon_snn.search.predictor import local_engine

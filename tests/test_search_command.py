@@ -89,7 +89,7 @@ def test_a_real_network_is_searched_and_evaluated_alike(checkpoint: Path, tmp_pa
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("method", ["pds", "frontier", "nsga2"])
+@pytest.mark.parametrize("method", ["pds", "frontier"])
 def test_a_search_from_command_to_figures(method: str, checkpoint: Path, tmp_path: Path) -> None:
     out = tmp_path / method
     search = partial(

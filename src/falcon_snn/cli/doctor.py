@@ -12,7 +12,6 @@ from falcon_snn.cli.output import JsonFlag, out, print_json
 _OPTIONAL = (
     ("triton", "fused GPU kernels", "backend 'triton' cannot run; install falcon-snn[gpu]"),
     ("ray", "search on several machines", "--engine ray cannot run; install falcon-snn[ray]"),
-    ("optuna", "NSGA-II baseline", "search --method nsga2 cannot run; install falcon-snn[optuna]"),
     ("plotly", "interactive timelines", "--gantt x.html cannot run; install falcon-snn[plotly]"),
     ("nicegui", "the studio page", "studio cannot run; install falcon-snn[studio]"),
     ("nir", "NIR files", "export and --graph F.nir cannot run; install falcon-snn[interchange]"),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from falcon_snn.search.predictor import Engine, Predictor
     from falcon_snn.search.run import Method
 
-METHODS = ("pds", "frontier", "nsga2")
+METHODS = ("pds", "frontier")
 ENGINES = ("local", "ray")
 
 app = typer.Typer(help="Search where a network should wait; random schedules; figures.")
@@ -32,20 +32,20 @@ def search(
     pretrained: str | None = networks.Pretrained,
     data: str | None = typer.Option(None, help="Data set: a name under FALCON_DATA or a path."),
     folder: Path = typer.Option(Path("search-out"), "--out", help="Folder for result and journal."),
-    method: str = typer.Option("pds", help="pds (the paper), frontier (the whole front) or nsga2."),
+    method: str = typer.Option("pds", help="pds (the paper) or frontier (the whole front)."),
     tau: float = typer.Option(2.0, help="Smallest rescue score (R - H) / sqrt(R + H)."),
     eps: float = typer.Option(0.001, help="Smallest accuracy gain of a step."),
     delta_max: int = typer.Option(3, help="Longest delay."),
     budget_us: float | None = typer.Option(None, help="Latency to stay under (default: the QNN)."),
     evaluations: int | None = typer.Option(
-        None, help="Schedules that frontier and nsga2 evaluate (default: 10 per boundary)."
+        None, help="Schedules that frontier evaluates (default: 10 per boundary)."
     ),
     split_half: bool = typer.Option(
         False, "--split-half", help="Search on one half of validation, report on the other."
     ),
     limit: int | None = typer.Option(None, help="Use only so many clips."),
     random: int = typer.Option(10, help="Random schedules to set beside each chosen one."),
-    seed: int = typer.Option(1, help="Seed of random schedules and of nsga2."),
+    seed: int = typer.Option(1, help="Seed of the random schedules."),
     engine: str = typer.Option("local", help="local, or ray for many processes or machines."),
     workers: int = typer.Option(2, help="Processes of --engine ray."),
     ray_address: str | None = typer.Option(None, help="Ray cluster (default: start a local one)."),
@@ -102,7 +102,7 @@ def search(
         result = run_search(
             space,
             evaluate,
-            _method(method, tau, eps, evaluations, seed),
+            _method(method, tau, eps, evaluations),
             Surroundings(profile.cycle_ns, config.slots, random, seed),
             out=folder,
             facts=facts,
@@ -175,17 +175,14 @@ def _known(option: str, value: str, allowed: tuple[str, ...]) -> None:
         raise FalconError(f"{option} is '{value}'; choose one of {', '.join(allowed)}")
 
 
-def _method(name: str, tau: float, eps: float, evaluations: int, seed: int) -> "Method":
+def _method(name: str, tau: float, eps: float, evaluations: int) -> "Method":
     from falcon_snn.search.frontier import FrontierSettings, frontier
-    from falcon_snn.search.nsga2 import nsga2
     from falcon_snn.search.pds import Gates, pds
 
     gates = Gates(tau, eps)
     if name == "pds":
         return partial(pds, gates=gates)
-    if name == "frontier":
-        return partial(frontier, settings=FrontierSettings(evaluations), gates=gates)
-    return partial(nsga2, limit=evaluations, gates=gates, seed=seed)
+    return partial(frontier, settings=FrontierSettings(evaluations), gates=gates)
 
 
 @contextmanager

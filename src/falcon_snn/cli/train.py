@@ -1,4 +1,4 @@
-"""`falcon-snn train`: a QNN from speech."""
+"""`falcon-snn train`: a QNN from speech, or a teacher for one."""
 
 from pathlib import Path
 
@@ -9,12 +9,14 @@ from falcon_snn.cli.output import notice
 
 def train(
     out: Path = typer.Option(..., help="Folder for checkpoints and curves."),
-    recipe: str = typer.Option("qnn", help="A recipe: a TOML file, or 'qnn', which comes along."),
+    recipe: str | None = typer.Option(
+        None, help="A recipe as a TOML file; 'qnn' and 'teacher' come along and are the default."
+    ),
     data: str = typer.Option("embedded", help="'embedded', a path, or a name in $FALCON_DATA."),
     model: str = typer.Option(
         "medium", help="tiny, medium, large, or teacher: a larger float network to distil from."
     ),
-    slots: int = typer.Option(7, help="T, the spike slots of a stage; above 8 for a teacher only."),
+    slots: int = typer.Option(7, help="T, the spike slots of a stage; above 8 for a QNN only."),
     epochs: int | None = typer.Option(None, help="Epochs, if not those of the recipe."),
     seed: int = typer.Option(0, help="Same seed, same weights on the CPU."),
     devices: int = typer.Option(1, help="GPUs, or processes on the CPU, that share each batch."),
@@ -29,7 +31,7 @@ def train(
         None, "--compile/--no-compile", help="torch.compile; by default on a GPU only."
     ),
 ) -> None:
-    """Train a QNN; a killed run continues with --resume and ends with the same weights."""
+    """Train a QNN or a teacher; a killed run goes on with --resume to the same weights."""
     from falcon_snn.cli.networks import dataset_of
     from falcon_snn.cli.training_run import Start, open_training, run_phase
     from falcon_snn.config import falcon_config
@@ -39,7 +41,7 @@ def train(
     from falcon_snn.training.checkpoint import demand_same, load_model
     from falcon_snn.training.recipe import load_recipe
 
-    plan = load_recipe(recipe, epochs)
+    plan = load_recipe(recipe or ("teacher" if model == "teacher" else "qnn"), epochs)
     if plan.spiking:
         raise FalconError(f"recipe '{recipe}' trains the spiking network; use `falcon-snn adapt`")
     with open_training(data, [plan], devices=devices, seed=seed) as session:

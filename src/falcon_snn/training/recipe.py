@@ -28,7 +28,7 @@ class Recipe:
     weight_decay: float = 0.0  # on matrices only
     encoding: str = "even"  # of source spikes: "even" (spread over the slots), "first" (at once)
     gradient: str = "rate"  # of spikes: "rate" (through the counts), "temporal" (through slots)
-    label_smoothing: float = 0.0
+    label_smoothing: float = 0.0  # without a teacher
     ema: float = 0.0  # decay of the weights' moving average per step; 0 is none
     distil: float = 0.0  # part of the loss that follows the teacher, if there is one
     temperature: float = 1.0  # of the teacher's and the student's scores
