@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from falcon_snn.neuron.layers import AttentionCurve, IntegerNeurons
 
 _CHUNK = 32  # bytes per step of the int8 product, the smallest that the tensor cores take
-_PROGRAMS = 512  # share all tiles of rows, so that weights are loaded once per program
 
 
 def _require_gpu(tensor: Tensor) -> bool:
@@ -34,14 +33,15 @@ def _tile(inputs: int, outputs: int) -> dict[str, int]:
 
     64 outputs at once feed the tensor cores best, but not where the last tile would be half
     empty; then 32 leave room for more programs. STAGES is how many tiles of rows ahead a program
-    loads.
+    loads; fewer registers let a third program run beside two.
     """
+    tile = {"BLOCK_M": 64, "num_warps": 4}
     if outputs > 64 and outputs % 64:
         chunk = 128 if inputs < 256 else 256
         stages = 3 if inputs < 512 else 2 if inputs <= 1024 else 1
-        return {"BLOCK_M": 64, "BLOCK_N": 32, "BLOCK_K": chunk, "STAGES": stages, "num_warps": 4}
-    stages = 3 if inputs < 256 else 1
-    return {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 128, "STAGES": stages, "num_warps": 4}
+        return tile | {"BLOCK_N": 32, "BLOCK_K": chunk, "STAGES": stages, "maxnreg": 255}
+    stages, registers = (3, 255) if inputs < 256 else (1, 168 if inputs < 384 else 255)
+    return tile | {"BLOCK_N": 64, "BLOCK_K": 128, "STAGES": stages, "maxnreg": registers}
 
 
 def _tail(size: int, block: int, smallest: int) -> int:
@@ -62,7 +62,9 @@ def _launch(
     outputs, inputs = weight.shape
     tile = _tile(inputs, outputs)
     across, row_tiles = -(-outputs // tile["BLOCK_N"]), -(-rows // tile["BLOCK_M"])
-    kernels.spiking_matmul[(across * min(row_tiles, _PROGRAMS),)](
+    # Programs share the tiles of rows, so that each loads its weights once.
+    programs = min(row_tiles, max(512, 1024 // across))
+    kernels.spiking_matmul[(across * programs,)](
         x, weight.contiguous(), out, neurons.factor, neurons.static, neurons.initial,
         neurons.threshold, rows, **geometry, INPUTS=inputs, OUTPUTS=outputs,
         SLOTS=slots, DELAY=delay, ASM=on_gpu, TAIL_N=_tail(outputs, tile["BLOCK_N"], 16),
