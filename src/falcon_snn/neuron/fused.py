@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from falcon_snn.errors import FalconError
 from falcon_snn.neuron import fused_kernels as kernels
+from falcon_snn.neuron.fused_product import spiking_matmul
 from falcon_snn.neuron.packed import encoding_tensor
 
 if TYPE_CHECKING:
@@ -49,11 +49,6 @@ def _tail(size: int, block: int, smallest: int) -> int:
     return max(smallest, 1 << (size % block - 1).bit_length()) if size % block else 0
 
 
-def _padded(weight: Tensor, chunk: int) -> Tensor:
-    """Weights [outputs, inputs], each row padded with zeros to whole chunks."""
-    return F.pad(weight, (0, -weight.shape[1] % chunk)).contiguous()
-
-
 def _launch(
     x: Tensor, weight: Tensor, out: Tensor, neurons: "IntegerNeurons", rows: int,
     slots: int, delay: int, geometry: dict[str, int],
@@ -64,7 +59,7 @@ def _launch(
     across, row_tiles = -(-outputs // tile["BLOCK_N"]), -(-rows // tile["BLOCK_M"])
     # Programs share the tiles of rows, so that each loads its weights once.
     programs = min(row_tiles, max(512, 1024 // across))
-    kernels.spiking_matmul[(across * programs,)](
+    spiking_matmul[(across * programs,)](
         x, weight.contiguous(), out, neurons.factor, neurons.static, neurons.initial,
         neurons.threshold, rows, **geometry, INPUTS=inputs, OUTPUTS=outputs,
         SLOTS=slots, DELAY=delay, ASM=on_gpu, TAIL_N=_tail(outputs, tile["BLOCK_N"], 16),
@@ -133,7 +128,7 @@ def codes(
     tile = {"BLOCK_M": 128, "BLOCK_N": 32, "BLOCK_K": _CHUNK, "num_warps": 8}
     grid = (-(-outputs // tile["BLOCK_N"]) * -(-rows // tile["BLOCK_M"]),)
     kernels.quantised_matmul[grid](
-        packed.contiguous(), _padded(weight, _CHUNK), out, factor, bias, shift, rows,
+        packed.contiguous(), weight.contiguous(), out, factor, bias, shift, rows,
         outputs, WIDTH=inputs, FIRST=first, **tile,
     )  # fmt: skip
     return out

@@ -75,12 +75,13 @@ def draw_results(results: Sequence[Result], setting: str, path: Path) -> None:
         _paper(axis, setting, least, limit_us)
         for place in best:
             axis.annotate(
-                place.name, (place.latency_us, place.percent), xytext=(-2, 6), rotation=35,
+                place.name, (place.latency_us, place.percent), xytext=(-5, 3), ha="right",
                 textcoords="offset points", fontsize=7, color=INK,
             )  # fmt: skip
         counts = "/".join(map(str, sorted({r.words for r in results if r.setting == setting})))
         axis.set(xlabel="modeled core latency, us", ylabel="test accuracy, %",
                  title=f"{setting}: accuracy for every latency")  # fmt: skip
+        axis.set_xlim(left=min(place.latency_us for place in ours) - 8)  # room for the first name
         axis.set_ylim(least, max(place.percent for place in ours) + 0.45)
         axis.legend(loc="lower right", title=f"ours {counts} words, paper {PAPER_DATA}",
                     title_fontsize=7)  # fmt: skip

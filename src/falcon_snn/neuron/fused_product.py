@@ -1,0 +1,245 @@
+"""The fused spiking layer as a Triton kernel: packed spikes in, packed spikes out.
+
+No current ever goes to memory. The matrix product runs on int8 and adds in int32, so its result
+does not depend on the order of summation; the membrane is an int32 fixed-point number. A layer
+needs T - delay + 1 products: the slots before the first decision are summed as counts.
+"""
+
+# mypy: disable-error-code="no-untyped-def,untyped-decorator,no-untyped-call,assignment,misc"
+# Triton compiles these functions; their arguments are pointers and tiles, not Python values.
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _slot_spikes(packed, SLOT: tl.constexpr, ASM: tl.constexpr):
+    """The spikes of one slot, as int8: -1 where there is one, else 0."""
+    if ASM:
+        # Four neurons share a register, so two instructions serve all four: the slot's bit is
+        # shifted to the top of its byte, and the byte is filled with its top bit. (That is where
+        # the sign comes from. Shifting down and masking would take as many instructions, but both
+        # on the unit that also does the comparisons.) The distance comes as four equal bytes.
+        return tl.inline_asm_elementwise(
+            "{ .reg .b32 s; and.b32 s, $2, 7; shl.b32 s, $1, s; prmt.b32 $0, s, 0, 0xba98; }",
+            "=r,r,r",
+            [packed, tl.full(packed.shape, 7 - SLOT, tl.uint8)],
+            dtype=tl.int8,
+            is_pure=True,
+            pack=4,
+        )
+    else:  # noqa: RET505 (Triton compiles one branch only if both are spelled out)
+        return -((packed >> SLOT) & 1).to(tl.int8)
+
+
+@triton.jit
+def first_counts(packed, FIRST: tl.constexpr, ASM: tl.constexpr = False):
+    """How many of the first slots spiked, as int8."""
+    if ASM:
+        # The same steps as below on four neurons at a time; no byte carries into the next.
+        return tl.inline_asm_elementwise(
+            """{ .reg .b32 x, y; and.b32 x, $1, $2;
+            shr.b32 y, x, 1; and.b32 y, y, 0x55555555; sub.s32 x, x, y;
+            shr.b32 y, x, 2; and.b32 y, y, 0x33333333; and.b32 x, x, 0x33333333; add.s32 x, x, y;
+            shr.b32 y, x, 4; add.s32 x, x, y; and.b32 $0, x, 0x0f0f0f0f; }""",
+            "=r,r,r",
+            [packed, tl.full(packed.shape, (1 << FIRST) - 1, tl.uint8)],
+            dtype=tl.int8,
+            is_pure=True,
+            pack=4,
+        )
+    else:  # noqa: RET505
+        x = packed & ((1 << FIRST) - 1)
+        x = x - ((x >> 1) & 0x55)
+        x = (x & 0x33) + ((x >> 2) & 0x33)
+        return ((x + (x >> 4)) & 0x0F).to(tl.int8)
+
+
+@triton.jit
+def _pixel(rows, TOKENS: tl.constexpr, FEATURES: tl.constexpr, BORDER: tl.constexpr):
+    """Clip line and feature of a row; lines of a bordered buffer have one more at each end."""
+    line = (rows // (TOKENS * FEATURES)).to(tl.int64) * (TOKENS + 2 * BORDER)
+    return line + (rows // FEATURES) % TOKENS, rows % FEATURES
+
+
+@triton.jit
+def _within(index, LIMIT: tl.constexpr, WHOLE: tl.constexpr):
+    """Which indices lie below the limit; where all do, a constant, so that masks cost nothing."""
+    return tl.full(index.shape, 1, tl.int1) if WHOLE else index < LIMIT
+
+
+@triton.jit
+def _fire(missing, debt, threshold, spikes, DECISION: tl.constexpr, ASM: tl.constexpr):
+    """One decision: a neuron that misses nothing spikes and owes one threshold more."""
+    if ASM:
+        # Four neurons at a time, their spikes in one register: each takes a comparison and two
+        # predicated additions. The bit comes as four equal bytes.
+        return tl.inline_asm_elementwise(
+            """{ .reg .pred p, q, r, s; .reg .b32 a, b, c, d;
+            setp.le.s32 p, $5, 0; setp.le.s32 q, $6, 0;
+            setp.le.s32 r, $7, 0; setp.le.s32 s, $8, 0;
+            and.b32 a, $18, 0xff; and.b32 b, $18, 0xff00;
+            and.b32 c, $18, 0xff0000; and.b32 d, $18, 0xff000000;
+            mov.b32 $0, $9; mov.b32 $1, $10; mov.b32 $2, $11; mov.b32 $3, $12; mov.b32 $4, $17;
+            @p add.s32 $0, $0, $13; @q add.s32 $1, $1, $14;
+            @r add.s32 $2, $2, $15; @s add.s32 $3, $3, $16;
+            @p add.s32 $4, $4, a; @q add.s32 $4, $4, b;
+            @r add.s32 $4, $4, c; @s add.s32 $4, $4, d; }""",
+            "=&r,=&r,=&r,=&r,=&r,r,r,r,r,r,r,r,r,r,r,r,r,r,r",
+            [missing, debt, threshold, spikes, tl.full(spikes.shape, 1 << DECISION, tl.uint8)],
+            dtype=(tl.int32, tl.uint8),
+            is_pure=True,
+            pack=4,
+        )
+    else:  # noqa: RET505
+        fired = missing <= 0
+        return debt + tl.where(fired, threshold, 0), spikes | (fired.to(tl.uint8) << DECISION)
+
+
+@triton.jit
+def chunk_of(
+    x_ptrs, CHUNK: tl.constexpr, INPUTS: tl.constexpr, RUN: tl.constexpr, IN_LINE: tl.constexpr,
+    BLOCK_K: tl.constexpr, TAIL: tl.constexpr, AGAIN: tl.constexpr,
+):  # fmt: skip
+    """The packed bytes of one chunk; AGAIN keeps the compiler from holding on to earlier ones."""
+    FULL: tl.constexpr = INPUTS // BLOCK_K
+    k = CHUNK * BLOCK_K + tl.arange(0, BLOCK_K if CHUNK < FULL else TAIL)
+    inside = _within(k, INPUTS, CHUNK < FULL or FULL * BLOCK_K + TAIL == INPUTS)
+    at = x_ptrs[:, None] + (k // RUN * IN_LINE + k % RUN)[None, :]
+    return tl.load(at, mask=inside[None, :], other=0, volatile=AGAIN)
+
+
+@triton.jit
+def _spiking_rows(
+    x_ptr, out_ptr, weights, factor, static, threshold, first_debt, m, n, in_outputs, rows,
+    TOKENS: tl.constexpr, FEATURES: tl.constexpr,
+    BORDER: tl.constexpr, IN_LINE: tl.constexpr, IN_PIXEL: tl.constexpr,
+    OUT_BORDER: tl.constexpr, OUT_LINE: tl.constexpr, OUT_PIXEL: tl.constexpr,
+    INPUTS: tl.constexpr, RUN: tl.constexpr, SLOTS: tl.constexpr, DELAY: tl.constexpr,
+    ASM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    TAIL: tl.constexpr,
+):  # fmt: skip
+    """A tile of rows, from packed bytes to packed bytes."""
+    m += tl.arange(0, BLOCK_M)
+    in_rows = m < rows
+    line, pixel = _pixel(tl.where(in_rows, m, 0), TOKENS, FEATURES, BORDER)
+    x_ptrs = x_ptr + line * IN_LINE + pixel * IN_PIXEL
+    FULL: tl.constexpr = INPUTS // BLOCK_K
+    KEPT: tl.constexpr = INPUTS <= 1024  # more would not fit the registers: then read it again
+    packed = ()
+    if KEPT:
+        for chunk in tl.static_range(FULL + (TAIL > 0)):
+            x = chunk_of(x_ptrs, chunk, INPUTS, RUN, IN_LINE, BLOCK_K, TAIL, False)
+            packed = packed + (x,)  # noqa: RUF005
+
+    total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32)
+    debt = total + first_debt
+    thresholds = total + threshold
+    spikes = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.uint8)
+    for decision in tl.static_range(SLOTS):
+        if decision < SLOTS - DELAY + 1:
+            for chunk in tl.static_range(FULL + (TAIL > 0)):
+                if KEPT:
+                    x = packed[chunk]
+                else:
+                    x = chunk_of(x_ptrs, chunk, INPUTS, RUN, IN_LINE, BLOCK_K, TAIL, True)
+                if decision == 0 and DELAY > 1:
+                    spiked = first_counts(x, DELAY, ASM)
+                else:
+                    spiked = _slot_spikes(x, decision + DELAY - 1, ASM)
+                total = tl.dot(spiked, weights[chunk], total, out_dtype=tl.int32)
+            if decision == 0 and DELAY > 1:
+                total = -total
+            if decision > 0:
+                debt -= static
+        debt, spikes = _fire(total * factor + debt, debt, thresholds, spikes, decision, ASM)
+
+    line, pixel = _pixel(tl.where(in_rows, m, 0), TOKENS, FEATURES, OUT_BORDER)
+    base = (line + OUT_BORDER) * OUT_LINE + (pixel + OUT_BORDER) * OUT_PIXEL
+    out_ptrs = out_ptr + base[:, None] + n[None, :]
+    tl.store(out_ptrs, spikes, mask=in_rows[:, None] & in_outputs[None, :])
+
+
+@triton.jit
+def _spiking_columns(
+    x_ptr, w_ptr, out_ptr, factor_ptr, static_ptr, initial_ptr, threshold_ptr, rows, m, step, n,
+    TOKENS: tl.constexpr, FEATURES: tl.constexpr,
+    BORDER: tl.constexpr, IN_LINE: tl.constexpr, IN_PIXEL: tl.constexpr,
+    OUT_BORDER: tl.constexpr, OUT_LINE: tl.constexpr, OUT_PIXEL: tl.constexpr,
+    INPUTS: tl.constexpr, OUTPUTS: tl.constexpr, RUN: tl.constexpr, SLOTS: tl.constexpr,
+    DELAY: tl.constexpr, ASM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr, TAIL: tl.constexpr, WHOLE: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    """BLOCK_N outputs: what belongs to them is loaded once and serves every tile of rows."""
+    n += tl.arange(0, BLOCK_N)
+    in_outputs = _within(n, OUTPUTS, WHOLE)
+    FULL: tl.constexpr = INPUTS // BLOCK_K
+    weights = ()
+    for chunk in tl.static_range(FULL + (TAIL > 0)):
+        k = chunk * BLOCK_K + tl.arange(0, BLOCK_K if chunk < FULL else TAIL)
+        inside = _within(k, INPUTS, chunk < FULL or FULL * BLOCK_K + TAIL == INPUTS)
+        w = tl.load(
+            w_ptr + n[None, :] * INPUTS + k[:, None],
+            mask=inside[:, None] & in_outputs[None, :], other=0,
+        )  # fmt: skip
+        weights = weights + (w,)  # noqa: RUF005
+    factor = tl.load(factor_ptr + n, mask=in_outputs, other=0)[None, :]
+    static = tl.load(static_ptr + n, mask=in_outputs, other=0)[None, :]
+    threshold = tl.load(threshold_ptr + n, mask=in_outputs, other=1 << 30)[None, :]
+    initial = tl.load(initial_ptr + n, mask=in_outputs, other=0)[None, :]
+    first_debt = threshold - initial - DELAY * static
+    for at in tl.range(m, rows, step, num_stages=STAGES):
+        _spiking_rows(
+            x_ptr, out_ptr, weights, factor, static, threshold, first_debt, at, n, in_outputs,
+            rows, TOKENS, FEATURES, BORDER, IN_LINE, IN_PIXEL, OUT_BORDER, OUT_LINE, OUT_PIXEL,
+            INPUTS, RUN, SLOTS, DELAY, ASM, BLOCK_M, BLOCK_N, BLOCK_K, TAIL,
+        )  # fmt: skip
+
+
+@triton.jit
+def spiking_matmul(
+    x_ptr, w_ptr, out_ptr, factor_ptr, static_ptr, initial_ptr, threshold_ptr, rows,
+    TOKENS: tl.constexpr, FEATURES: tl.constexpr,
+    BORDER: tl.constexpr, IN_LINE: tl.constexpr, IN_PIXEL: tl.constexpr,
+    OUT_BORDER: tl.constexpr, OUT_LINE: tl.constexpr, OUT_PIXEL: tl.constexpr,
+    INPUTS: tl.constexpr, OUTPUTS: tl.constexpr, RUN: tl.constexpr, SLOTS: tl.constexpr,
+    DELAY: tl.constexpr, ASM: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    TAIL_N: tl.constexpr, TAIL_K: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    """Rows of packed spikes times int8 weights, then SN_delta.
+
+    A row is a token (linear layer: one run of bytes) or a pixel (3x3 convolution: three runs, one
+    per token line, each of three pixels side by side). A convolution reads a buffer with a border
+    of zeros, [clip, token + 2, feature + 2, channel], so nothing has to be masked. Weights are
+    [outputs, INPUTS].
+
+    Slots are taken one after the other, and one running sum serves them all, since the membrane
+    is linear in the sum of all slots so far: it is factor * sum + initial + slots * static, less
+    the thresholds of the spikes. The product is held against the debt, which is all the rest and
+    the next threshold. So a neuron needs little more than two registers, which leaves room for
+    large tiles: they unpack the spikes less often. Packed bytes stay in registers and weights in
+    shared memory. The sum has the wrong sign, see `_slot_spikes`, and so fits the debt.
+
+    Tile sizes are powers of two: inputs come in chunks of BLOCK_K and one of TAIL_K, outputs in
+    tiles of BLOCK_N and one of TAIL_N.
+    """
+    FULL_N: tl.constexpr = OUTPUTS // BLOCK_N
+    ACROSS: tl.constexpr = FULL_N + (TAIL_N > 0)
+    m = tl.program_id(0) // ACROSS * BLOCK_M
+    step = tl.num_programs(0) // ACROSS * BLOCK_M
+    tile = tl.program_id(0) % ACROSS
+    if tile < FULL_N:
+        _spiking_columns(
+            x_ptr, w_ptr, out_ptr, factor_ptr, static_ptr, initial_ptr, threshold_ptr, rows,
+            m, step, tile * BLOCK_N, TOKENS, FEATURES, BORDER, IN_LINE, IN_PIXEL, OUT_BORDER,
+            OUT_LINE, OUT_PIXEL, INPUTS, OUTPUTS, RUN, SLOTS, DELAY, ASM, BLOCK_M, BLOCK_N,
+            BLOCK_K, TAIL_K, True, STAGES,
+        )  # fmt: skip
+    elif TAIL_N > 0:
+        _spiking_columns(
+            x_ptr, w_ptr, out_ptr, factor_ptr, static_ptr, initial_ptr, threshold_ptr, rows,
+            m, step, FULL_N * BLOCK_N, TOKENS, FEATURES, BORDER, IN_LINE, IN_PIXEL, OUT_BORDER,
+            OUT_LINE, OUT_PIXEL, INPUTS, OUTPUTS, RUN, SLOTS, DELAY, ASM, BLOCK_M, TAIL_N,
+            BLOCK_K, TAIL_K, FULL_N * BLOCK_N + TAIL_N == OUTPUTS, STAGES,
+        )  # fmt: skip
