@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from falcon_snn.cli.output import out
@@ -18,7 +19,9 @@ def print_tables(report: dict[str, Any]) -> None:
     )
     heads = ("", "right\n%", "latency\nus", "arithm.\nuJ", "analog\nmJ", "digital\nuJ", "core\nmJ",
              "EDP\nnJ s", "spikes/\nneuron", "front")  # fmt: skip
-    table = Table(*heads)
+    table = Table(box=SIMPLE_HEAD, padding=0)  # ten columns fit a terminal of 80 characters
+    for head in heads:
+        table.add_column(head, justify="left" if head in ("", "front") else "right", no_wrap=True)
     for row in rows:
         table.add_row(
             row["name"], f"{row['accuracy']:.2f}", f"{row['latency_us']:.2f}",
