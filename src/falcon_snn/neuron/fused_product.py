@@ -221,6 +221,9 @@ def spiking_matmul(
     large tiles: they unpack the spikes less often. Packed bytes stay in registers and weights in
     shared memory. The sum has the wrong sign, see `_slot_spikes`, and so fits the debt.
 
+    A debt alone may wrap around; what is missing cannot (`network/fixed_point.py`): spikes follow
+    the highest sum so far, and from there the sum falls by no more than its reach.
+
     Tile sizes are powers of two: inputs come in chunks of BLOCK_K and one of TAIL_K, outputs in
     tiles of BLOCK_N and one of TAIL_N.
     """
