@@ -10,7 +10,13 @@ from tests.training_data import CONFIG, WORDS, make_examples
 from falcon_snn.errors import FalconError
 from falcon_snn.network.convert import convert
 from falcon_snn.network.model import Falcon
-from falcon_snn.training.checkpoint import Metadata, load_model, prefixed, save_checkpoint
+from falcon_snn.training.checkpoint import (
+    Metadata,
+    demand_same,
+    load_model,
+    prefixed,
+    save_checkpoint,
+)
 from falcon_snn.training.export import load_network, save_network
 
 
@@ -86,3 +92,11 @@ def test_logits_are_the_scores_of_training(kept: Path) -> None:
     with torch.no_grad():
         scores = model(examples.x, None, counts)
     assert torch.allclose(network.logits(streams, None).float(), scores, atol=1e-3)
+
+
+def test_another_word_list_is_named_by_what_differs(tmp_path: Path) -> None:
+    words = tuple(f"word{n:02}" for n in range(30))
+    with pytest.raises(FalconError, match=r"\(30 words\) than asked for \(31; only one has zero\)"):
+        demand_same(tmp_path, "word list", words, (*words, "zero"))
+    with pytest.raises(FalconError, match="another order"):
+        demand_same(tmp_path, "word list", words, words[::-1])

@@ -156,6 +156,10 @@ def demand_same(path: Path | str, what: str, held: Any, wanted: Any) -> None:
             if held.get(key) != wanted.get(key):
                 what, held, wanted = f"{what} '{key}'", held.get(key), wanted.get(key)
                 break
+    if isinstance(held, tuple) and isinstance(wanted, tuple):  # thirty words are too long a line
+        only = sorted(set(held) ^ set(wanted))[:3]
+        held = f"{len(held)} words"
+        wanted = f"{len(wanted)}; only one has {', '.join(only)}" if only else "another order"
     raise FalconError(f"{path}: made with another {what} ({held}) than asked for ({wanted})")
 
 
