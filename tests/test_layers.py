@@ -194,3 +194,11 @@ def test_backends_say_why_they_cannot_run() -> None:
         layers.choose_layer_backend("cupy", torch.device("cpu"))
     with pytest.raises(FalconError, match="runs on the CPU"):
         layers.choose_layer_backend("numba", torch.device("cuda"))
+
+
+def test_a_layer_too_wide_for_the_fused_kernel_says_so() -> None:
+    x = torch.zeros(2, 12_001, dtype=torch.uint8)
+    weight = torch.zeros(3, 12_001, dtype=torch.int8)
+    neurons = random_neurons(3, torch.Generator().manual_seed(0))
+    with pytest.raises(FalconError, match="12,001 inputs; backend 'triton' takes 12,000"):
+        layers.linear(x.to(DEVICE), weight.to(DEVICE), neurons, 7, 1, "triton")

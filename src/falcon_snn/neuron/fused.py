@@ -14,6 +14,7 @@ from falcon_snn.neuron.packed import encoding_tensor
 if TYPE_CHECKING:
     from falcon_snn.neuron.layers import AttentionCurve, IntegerNeurons
 
+_MOST_INPUTS = 12_000  # of a product: 16 outputs' weights fill the shared memory of a processor
 _CHUNK = 32  # bytes per step of the int8 product, the smallest that the tensor cores take
 
 
@@ -36,10 +37,15 @@ def _tile(inputs: int, outputs: int) -> dict[str, int]:
     loads; fewer registers let a third program run beside two.
     """
     tile = {"BLOCK_M": 64, "num_warps": 4}
-    if outputs > 64 and outputs % 64:
+    if inputs > _MOST_INPUTS:
+        raise FalconError(
+            f"a layer of {inputs:,} inputs; backend 'triton' takes {_MOST_INPUTS:,} (use torch)"
+        )
+    if (outputs > 64 and outputs % 64) or inputs > 2048:
+        width = 32 if inputs <= _MOST_INPUTS // 2 else 16
         chunk = 128 if inputs < 256 else 256
         stages = 3 if inputs < 512 else 2 if inputs <= 1024 else 1
-        return tile | {"BLOCK_N": 32, "BLOCK_K": chunk, "STAGES": stages, "maxnreg": 255}
+        return tile | {"BLOCK_N": width, "BLOCK_K": chunk, "STAGES": stages, "maxnreg": 255}
     stages, registers = (3, 255) if inputs < 256 else (1, 168 if inputs < 384 else 255)
     return tile | {"BLOCK_N": 64, "BLOCK_K": 128, "STAGES": stages, "maxnreg": registers}
 
