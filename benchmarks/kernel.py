@@ -16,7 +16,7 @@ SpikingJelly is left out unless it is there: pip install --no-deps spikingjelly 
 import argparse
 import importlib.util
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -160,20 +160,18 @@ def measure(name: str, macs: float, ways: dict[str, Callable[[], Any]]) -> dict[
 
 
 @torch.inference_mode()
-def run_all(rows: int, delay: int) -> dict[str, Any]:
+def measured_layers(rows: int, delay: int) -> Iterator[dict[str, Any]]:
+    """One layer after the other, each told as soon as it is measured."""
     torch.manual_seed(0)
-    table = []
     for inputs, outputs in LINEAR:
         packed = torch.randint(0, 1 << SLOTS, (rows, inputs), device="cuda", dtype=torch.uint8)
         weight = torch.randint(-60, 61, (outputs, inputs), device="cuda", dtype=torch.int8)
         neurons = neurons_for(outputs)
         baseline = Baseline(weight, neurons, delay)
-        spikes = unpack(packed, SLOTS)
-        table.append(
-            compare(
-                f"linear {inputs}x{outputs}", rows * inputs * outputs * SLOTS, baseline, spikes,
-                partial(layers.linear, packed, weight, neurons, SLOTS, delay, "triton"),
-            )
+        yield compare(
+            f"linear {inputs}x{outputs}", rows * inputs * outputs * SLOTS, baseline,
+            unpack(packed, SLOTS),
+            partial(layers.linear, packed, weight, neurons, SLOTS, delay, "triton"),
         )  # fmt: skip
     for channels, outputs, stride in CONVS:
         clips = max(1, rows // (TOKENS * 16))
@@ -183,22 +181,16 @@ def run_all(rows: int, delay: int) -> dict[str, Any]:
         bordered = F.pad(packed, (0, 0, 1, 1, 1, 1))
         weight = torch.randint(-60, 61, (outputs, 3, 3, channels), device="cuda", dtype=torch.int8)
         neurons = neurons_for(outputs)
-        conv_baseline = ConvBaseline(weight, neurons, delay, stride)
-        spikes = unpack(packed, SLOTS).permute(0, 1, 4, 2, 3)
-        macs = clips * TOKENS * 16 * 9 * channels * outputs * SLOTS
-        table.append(
-            compare(
-                f"conv {channels}x{outputs}/{stride}", macs, conv_baseline, spikes,
-                partial(
-                    layers.conv, bordered, weight, neurons, SLOTS, delay, stride, "triton",
-                    border=False,
-                ),
-            )
+        yield compare(
+            f"conv {channels}x{outputs}/{stride}",
+            clips * TOKENS * 16 * 9 * channels * outputs * SLOTS,
+            ConvBaseline(weight, neurons, delay, stride),
+            unpack(packed, SLOTS).permute(0, 1, 4, 2, 3),
+            partial(
+                layers.conv, bordered, weight, neurons, SLOTS, delay, stride, "triton",
+                border=False,
+            ),
         )  # fmt: skip
-    return {
-        "gpu": torch.cuda.get_device_name(), "rows": rows, "slots": SLOTS, "delay": delay,
-        "torch": torch.__version__, "matrix_tops": matrix_rates(), "layers": table,
-    }  # fmt: skip
 
 
 def compare(
@@ -232,14 +224,21 @@ def main() -> None:
     parser.add_argument("--delay", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    result = run_all(arguments.rows, arguments.delay)
+    rates, measured = matrix_rates(), measured_layers(arguments.rows, arguments.delay)
     if arguments.json:
+        result = {
+            "gpu": torch.cuda.get_device_name(), "rows": arguments.rows, "slots": SLOTS,
+            "delay": arguments.delay, "torch": torch.__version__, "matrix_tops": rates,
+            "layers": list(measured),
+        }  # fmt: skip
         print(json.dumps(result, indent=1))
         return
-    rates = result["matrix_tops"]
-    print(f"{result['gpu']}, torch {result['torch']}: bf16 {rates['bf16']:.0f} TFLOP/s, "
-          f"int8 {rates['int8']:.0f} TOP/s in plain products")  # fmt: skip
-    for row in result["layers"]:
+    print(
+        f"{torch.cuda.get_device_name()}, torch {torch.__version__}: bf16 {rates['bf16']:.0f} "
+        f"TFLOP/s, int8 {rates['int8']:.0f} TOP/s in plain products",
+        flush=True,
+    )
+    for row in measured:
         share = row["fused_tops"] / rates["bf16"]
         ratios = ", ".join(
             f"{row[key]:.1f}x {key.removeprefix('times_')}"
@@ -249,7 +248,8 @@ def main() -> None:
         print(f"{row['layer']:>16}: fused {row['fused_ms']:.3f} ms, {row['fused_tops']:.0f} TOP/s,"
               f" neuron alone {row['neuron_ms']:.3f} ms,")  # fmt: skip
         print(
-            f"{'':>18}{share:.0%} of bf16; {ratios}; {row['different_share']:.1e} of spikes differ"
+            f"{'':>18}{share:.0%} of bf16; {ratios}; {row['different_share']:.1e} of spikes differ",
+            flush=True,
         )
 
 
