@@ -143,7 +143,7 @@ def _phases(folder: Path) -> list[dict[str, Any]]:
         if not (place / "curves.jsonl").exists():
             continue
         (curve,) = read_phases(place.parent, [place.name])
-        recipe = load_metadata(place / "last.safetensors").recipe
+        recipe = load_metadata(place / "best.safetensors").recipe
         phases.append({"name": name, "recipe": recipe,
                        "validation_percent": curve.validation_percent})  # fmt: skip
     if not phases:
