@@ -38,8 +38,8 @@ TOKENS = 98
 def milliseconds(work: Callable[[], Any], repeats: int = 20) -> float:
     """Median time of one call on the GPU, by CUDA events.
 
-    The GPU sleeps until the call is queued, so the time that Python takes to launch does not
-    count, for nobody.
+    The GPU sleeps until the call is queued, so the time that Python takes to launch counts for
+    nobody.
     """
     for _ in range(3):
         work()

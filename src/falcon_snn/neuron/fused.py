@@ -8,7 +8,7 @@ from torch import Tensor
 
 from falcon_snn.errors import FalconError
 from falcon_snn.neuron import fused_kernels as kernels
-from falcon_snn.neuron.fused_product import spiking_matmul
+from falcon_snn.neuron.fused_product import KEPT_INPUTS, spiking_matmul
 from falcon_snn.neuron.packed import encoding_tensor
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _tile(inputs: int, outputs: int) -> dict[str, int]:
     if (outputs > 64 and outputs % 64) or inputs > 2048:
         width = 32 if inputs <= _MOST_INPUTS // 2 else 16
         chunk = 128 if inputs < 256 else 256
-        stages = 3 if inputs < 512 else 2 if inputs <= 1024 else 1
+        stages = 3 if inputs < 512 else 2 if inputs <= KEPT_INPUTS.value else 1
         return tile | {"BLOCK_N": width, "BLOCK_K": chunk, "STAGES": stages, "maxnreg": 255}
     stages, registers = (3, 255) if inputs < 256 else (1, 168 if inputs < 384 else 255)
     return tile | {"BLOCK_N": 64, "BLOCK_K": 128, "STAGES": stages, "maxnreg": registers}

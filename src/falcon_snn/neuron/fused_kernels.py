@@ -8,7 +8,7 @@ the encoder, pooling.
 import triton
 import triton.language as tl
 
-from falcon_snn.neuron.fused_product import chunk_of, first_counts
+from falcon_snn.neuron.fused_product import chunk_of, first_counts, weights_of
 
 
 @triton.jit
@@ -32,11 +32,7 @@ def quantised_matmul(
     total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32)
     for chunk in tl.static_range((WIDTH + BLOCK_K - 1) // BLOCK_K):
         x = chunk_of(x_ptrs, chunk, WIDTH, WIDTH, WIDTH, BLOCK_K, BLOCK_K, False)
-        k = chunk * BLOCK_K + tl.arange(0, BLOCK_K)
-        w = tl.load(
-            w_ptr + n[None, :] * WIDTH + k[:, None],
-            mask=(k < WIDTH)[:, None] & in_outputs[None, :], other=0,
-        )  # fmt: skip
+        w = weights_of(w_ptr, n, in_outputs, chunk, WIDTH, BLOCK_K, BLOCK_K)
         total = tl.dot(first_counts(x, FIRST), w, total, out_dtype=tl.int32)
     factor = tl.load(factor_ptr + n, mask=in_outputs, other=0)[None, :]
     bias = tl.load(bias_ptr + n, mask=in_outputs, other=0)[None, :]

@@ -11,6 +11,8 @@ needs T - delay + 1 products: the slots before the first decision are summed as 
 import triton
 import triton.language as tl
 
+KEPT_INPUTS = tl.constexpr(1024)  # packed inputs of a row that fit the registers
+
 
 @triton.jit
 def _slot_spikes(packed, SLOT: tl.constexpr, ASM: tl.constexpr):
@@ -97,14 +99,33 @@ def _fire(missing, debt, threshold, spikes, DECISION: tl.constexpr, ASM: tl.cons
 
 
 @triton.jit
+def _inputs(
+    CHUNK: tl.constexpr, INPUTS: tl.constexpr, BLOCK_K: tl.constexpr, TAIL: tl.constexpr
+):  # fmt: skip
+    """The inputs of one chunk, the last one of TAIL places, and which of them there are."""
+    FULL: tl.constexpr = INPUTS // BLOCK_K
+    k = CHUNK * BLOCK_K + tl.arange(0, BLOCK_K if CHUNK < FULL else TAIL)
+    return k, _within(k, INPUTS, CHUNK < FULL or FULL * BLOCK_K + TAIL == INPUTS)
+
+
+@triton.jit
+def weights_of(
+    w_ptr, n, in_outputs, CHUNK: tl.constexpr, INPUTS: tl.constexpr, BLOCK_K: tl.constexpr,
+    TAIL: tl.constexpr,
+):  # fmt: skip
+    """The weights of one chunk, from [outputs, INPUTS]."""
+    k, inside = _inputs(CHUNK, INPUTS, BLOCK_K, TAIL)
+    at = w_ptr + n[None, :] * INPUTS + k[:, None]
+    return tl.load(at, mask=inside[:, None] & in_outputs[None, :], other=0)
+
+
+@triton.jit
 def chunk_of(
     x_ptrs, CHUNK: tl.constexpr, INPUTS: tl.constexpr, RUN: tl.constexpr, IN_LINE: tl.constexpr,
     BLOCK_K: tl.constexpr, TAIL: tl.constexpr, AGAIN: tl.constexpr,
 ):  # fmt: skip
     """The packed bytes of one chunk; AGAIN keeps the compiler from holding on to earlier ones."""
-    FULL: tl.constexpr = INPUTS // BLOCK_K
-    k = CHUNK * BLOCK_K + tl.arange(0, BLOCK_K if CHUNK < FULL else TAIL)
-    inside = _within(k, INPUTS, CHUNK < FULL or FULL * BLOCK_K + TAIL == INPUTS)
+    k, inside = _inputs(CHUNK, INPUTS, BLOCK_K, TAIL)
     at = x_ptrs[:, None] + (k // RUN * IN_LINE + k % RUN)[None, :]
     return tl.load(at, mask=inside[None, :], other=0, volatile=AGAIN)
 
@@ -125,7 +146,7 @@ def _spiking_rows(
     line, pixel = _pixel(tl.where(in_rows, m, 0), TOKENS, FEATURES, BORDER)
     x_ptrs = x_ptr + line * IN_LINE + pixel * IN_PIXEL
     FULL: tl.constexpr = INPUTS // BLOCK_K
-    KEPT: tl.constexpr = INPUTS <= 1024  # more would not fit the registers: then read it again
+    KEPT: tl.constexpr = INPUTS <= KEPT_INPUTS  # else they are read again for every slot
     packed = ()
     if KEPT:
         for chunk in tl.static_range(FULL + (TAIL > 0)):
@@ -176,12 +197,7 @@ def _spiking_columns(
     FULL: tl.constexpr = INPUTS // BLOCK_K
     weights = ()
     for chunk in tl.static_range(FULL + (TAIL > 0)):
-        k = chunk * BLOCK_K + tl.arange(0, BLOCK_K if chunk < FULL else TAIL)
-        inside = _within(k, INPUTS, chunk < FULL or FULL * BLOCK_K + TAIL == INPUTS)
-        w = tl.load(
-            w_ptr + n[None, :] * INPUTS + k[:, None],
-            mask=inside[:, None] & in_outputs[None, :], other=0,
-        )  # fmt: skip
+        w = weights_of(w_ptr, n, in_outputs, chunk, INPUTS, BLOCK_K, TAIL)
         weights = weights + (w,)  # noqa: RUF005
     factor = tl.load(factor_ptr + n, mask=in_outputs, other=0)[None, :]
     static = tl.load(static_ptr + n, mask=in_outputs, other=0)[None, :]
