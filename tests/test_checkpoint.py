@@ -12,7 +12,7 @@ from falcon_snn.network.convert import convert
 from falcon_snn.network.model import Falcon
 from falcon_snn.training.checkpoint import (
     Metadata,
-    demand_same,
+    demand_words,
     load_model,
     prefixed,
     save_checkpoint,
@@ -97,6 +97,6 @@ def test_logits_are_the_scores_of_training(kept: Path) -> None:
 def test_another_word_list_is_named_by_what_differs(tmp_path: Path) -> None:
     words = tuple(f"word{n:02}" for n in range(30))
     with pytest.raises(FalconError, match=r"\(30 words\) than asked for \(31; only one has zero\)"):
-        demand_same(tmp_path, "word list", words, (*words, "zero"))
+        demand_words(tmp_path, words, (*words, "zero"))
     with pytest.raises(FalconError, match="another order"):
-        demand_same(tmp_path, "word list", words, words[::-1])
+        demand_words(tmp_path, words, words[::-1])

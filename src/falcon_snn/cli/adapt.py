@@ -35,7 +35,7 @@ def adapt(
     from falcon_snn.cli.networks import delays_of
     from falcon_snn.cli.training_run import Start, adapt_phases, open_training, run_validation
     from falcon_snn.errors import FalconError
-    from falcon_snn.training.checkpoint import demand_same, load_model
+    from falcon_snn.training.checkpoint import demand_words, load_model
     from falcon_snn.training.recipe import PHASES, load_recipe
 
     names = phases.split(",")
@@ -52,7 +52,7 @@ def adapt(
     delays = delays_of(schedule, metadata)
     facts: dict[str, Any] = {"data": data, "schedule": schedule, "start": str(checkpoint)}
     with open_training(data, list(plans.values()), devices=devices, seed=seed) as session:
-        demand_same(checkpoint, "word list", metadata.words, session.validation.words)
+        demand_words(checkpoint, metadata.words, session.validation.words)
         before = run_validation(session, model, delays, plans[names[0]])
         facts["accuracy_before"] = before
         if session.leads:

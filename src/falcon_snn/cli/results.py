@@ -134,10 +134,10 @@ def _phases(folder: Path) -> list[dict[str, Any]]:
     """Recipe and curve of each phase that trained in the folder."""
     from falcon_snn.report.training_curves import read_phases
     from falcon_snn.training.checkpoint import load_metadata
-    from falcon_snn.training.recipe import RECIPES
+    from falcon_snn.training.recipe import PHASES
 
     alone = (folder / "curves.jsonl").exists()
-    places = {"qnn": folder} if alone else {name: folder / name for name in RECIPES}
+    places = {"qnn": folder} if alone else {name: folder / name for name in ("qnn", *PHASES)}
     phases = []
     for name, place in places.items():
         if not (place / "curves.jsonl").exists():

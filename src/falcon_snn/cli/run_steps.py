@@ -79,11 +79,11 @@ def _qnn(start: Path | None, settings: Settings, run: Run, folder: Path) -> None
     from falcon_snn.cli.training_run import Start, open_training, run_phase
     from falcon_snn.config import falcon_config
     from falcon_snn.network.model import Falcon
-    from falcon_snn.training.checkpoint import demand_same, load_model
+    from falcon_snn.training.checkpoint import demand_words, load_model
 
     if start is not None:
         _, metadata = load_model(start)
-        demand_same(start, "word list", metadata.words, _words(run))
+        demand_words(start, metadata.words, _words(run))
         with replacing(folder / BEST) as temporary:
             shutil.copyfile(start, temporary)
         return

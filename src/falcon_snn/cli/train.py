@@ -38,25 +38,25 @@ def train(
     from falcon_snn.errors import FalconError
     from falcon_snn.network.model import Falcon, with_slots
     from falcon_snn.network.teacher import Teacher
-    from falcon_snn.training.checkpoint import demand_same, load_model
+    from falcon_snn.training.checkpoint import demand_same, demand_words, load_model
     from falcon_snn.training.recipe import load_recipe
 
     plan = load_recipe(recipe or ("teacher" if model == "teacher" else "qnn"), epochs)
     if plan.spiking:
         raise FalconError(f"recipe '{recipe}' trains the spiking network; use `falcon-snn adapt`")
+    if model == "teacher" and init is not None:
+        raise FalconError("a teacher starts from scratch; leave out --init")
     with open_training(data, [plan], devices=devices, seed=seed) as session:
         words = session.validation.words
         dataset = dataset_of(session.validation)
         network: Falcon | Teacher
         if model == "teacher":
-            if init is not None:
-                raise FalconError("a teacher starts from scratch; leave out --init")
             network = Teacher(falcon_config("medium", dataset, classes=len(words)))
         else:
             network = Falcon(falcon_config(model, dataset, classes=len(words), slots=slots))
         if init is not None:
             first, held = load_model(init)
-            demand_same(init, "word list", held.words, words)
+            demand_words(init, held.words, words)
             first = with_slots(first, slots)
             demand_same(init, "configuration", vars(first.config), vars(network.config))
             network = first

@@ -117,7 +117,7 @@ def run_phase(
 ) -> "EpochResult":
     """Train one phase, with a bar: epoch, loss, validation accuracy, clips/s, time left."""
     from falcon_snn.training.batches import Clips
-    from falcon_snn.training.checkpoint import demand_same, load_teacher
+    from falcon_snn.training.checkpoint import demand_words, load_teacher
     from falcon_snn.training.loop import EpochResult, train
     from falcon_snn.training.step import Job
 
@@ -126,7 +126,7 @@ def run_phase(
     teachers = []
     for path in start.teachers:
         teacher, held = load_teacher(path)
-        demand_same(path, "word list", held.words, session.training.words)
+        demand_words(path, held.words, session.training.words)
         teachers.append(session.fabric.to_device(teacher.requires_grad_(False)))
     device = session.fabric.device
     clips = Clips(session.training, recipe, device, session.noise)

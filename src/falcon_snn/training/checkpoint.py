@@ -156,11 +156,15 @@ def demand_same(path: Path | str, what: str, held: Any, wanted: Any) -> None:
             if held.get(key) != wanted.get(key):
                 what, held, wanted = f"{what} '{key}'", held.get(key), wanted.get(key)
                 break
-    if isinstance(held, tuple) and isinstance(wanted, tuple):  # thirty words are too long a line
-        only = sorted(set(held) ^ set(wanted))[:3]
-        held = f"{len(held)} words"
-        wanted = f"{len(wanted)}; only one has {', '.join(only)}" if only else "another order"
     raise FalconError(f"{path}: made with another {what} ({held}) than asked for ({wanted})")
+
+
+def demand_words(path: Path | str, held: tuple[str, ...], wanted: tuple[str, ...]) -> None:
+    """Refuse a checkpoint of other words; name some, since all are too long a line."""
+    if held != wanted:
+        only = sorted(set(held) ^ set(wanted))[:3]
+        more = f"{len(wanted)}; only one has {', '.join(only)}" if only else "another order"
+        demand_same(path, "word list", f"{len(held)} words", more)
 
 
 def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

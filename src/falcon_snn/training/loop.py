@@ -21,6 +21,7 @@ from falcon_snn.network.teacher import Teacher
 from falcon_snn.training.checkpoint import (
     Metadata,
     demand_same,
+    demand_words,
     load_checkpoint,
     load_weights,
     prefixed,
@@ -190,7 +191,7 @@ class _State:
         metadata, tensors = load_checkpoint(path)
         demand_same(path, "configuration", asdict(metadata.config), asdict(job.model.config))
         demand_same(path, "recipe", metadata.recipe, asdict(job.recipe))
-        demand_same(path, "word list", metadata.words, job.clips.words)
+        demand_words(path, metadata.words, job.clips.words)
         demand_same(path, "seed", metadata.seed, job.seed)
         demand_same(path, "schedule", metadata.delays, job.delays)
         weights = under("model.", tensors)
