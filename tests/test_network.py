@@ -14,7 +14,7 @@ from falcon_snn.network.convert import check, conversion_report, convert
 from falcon_snn.network.fixed_point import neurons_on_grid
 from falcon_snn.network.integer import IntegerFalcon
 from falcon_snn.network.model import Falcon, Normalise, with_slots
-from falcon_snn.network.quantise import Counter
+from falcon_snn.network.quantise import Counter, Step
 
 CONFIG = FalconConfig(
     blocks=1, features=12, tokens=10, classes=4, hidden=32, heads=2, ffn=48, encoder_channels=4,
@@ -92,6 +92,21 @@ def test_precision_is_kept_where_it_counts() -> None:
     static, initial, one = (torch.tensor([x], dtype=torch.float64) for x in (0.2, 0.5, 1.0))
     neurons, _ = neurons_on_grid((gain,), (150_000.0,), static, initial, one, 7)
     assert float(neurons.factor / neurons.threshold) == pytest.approx(3.7e-4, rel=1e-6)
+
+
+def test_conversion_does_not_hang_on_the_last_bit_of_exp(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU's float32 exp may end in another bit than a CPU's; the integers must not."""
+    network = trained_like(CONFIG, seed=3)
+    here = convert(network).tensors
+    ordinary = Step.forward
+
+    def elsewhere(self: Step) -> Tensor:
+        value = ordinary(self)
+        return torch.nextafter(value, 2 * value)
+
+    monkeypatch.setattr(Step, "forward", elsewhere)
+    for name, tensor in convert(network).tensors.items():
+        assert torch.equal(tensor, here[name]), name
 
 
 def test_conversion_reports_every_stage_and_refuses_other_inputs() -> None:

@@ -40,11 +40,11 @@ class _Conversion:
         # The encoder sees 8-bit features once, not T slots of bits.
         self.stage("encoder", model.encoder, source, model.encoder_fire, largest_input=127.0)
         stem = model.stem
-        step = model.encoder_fire.step()
+        step = model.encoder_fire.step.exact()
         for name in ("conv1", "conv2", "fc1", "fc2"):
             fire: Counter = getattr(stem, f"{name}_fire")
             self.stage(f"stem.{name}", getattr(stem, name), step, fire)
-            step = fire.step()
+            step = fire.step.exact()
         for block in model.blocks:
             assert isinstance(block, Block)
             step = self.block(block, step)
@@ -56,7 +56,7 @@ class _Conversion:
     ) -> None:  # fmt: skip
         codes, gain, bias = folded_weight(layer)
         reach = codes.abs().flatten(1).sum(dim=1) * (largest_input or self.slots)
-        alpha = fire.step()
+        alpha = fire.step.exact()
         neurons, _ = neurons_on_grid(
             (gain * step / alpha,), (reach,), bias / alpha, 0.5 + fire.offset, fire.threshold,
             self.slots,
@@ -73,23 +73,23 @@ class _Conversion:
         self.stage(f"{name}.v", block.v, step, block.v_fire)
         self.attention(block)
         self.stage(
-            f"{name}.attn_out", block.attn_out, block.context_fire.step(), block.attn_out_fire
+            f"{name}.attn_out", block.attn_out, block.context_fire.step.exact(), block.attn_out_fire
         )
-        middle = block.residual1_fire.step()
+        middle = block.residual1_fire.step.exact()
         self.residual(
             f"{name}.residual1", block.norm1, step, block.attn_out_fire, block.residual1_fire
         )
         self.stage(f"{name}.ffn1", block.ffn1, middle, block.ffn1_fire)
-        self.stage(f"{name}.ffn2", block.ffn2, block.ffn1_fire.step(), block.ffn2_fire)
+        self.stage(f"{name}.ffn2", block.ffn2, block.ffn1_fire.step.exact(), block.ffn2_fire)
         self.residual(
             f"{name}.residual2", block.norm2, middle, block.ffn2_fire, block.residual2_fire
         )
-        return block.residual2_fire.step()
+        return block.residual2_fire.step.exact()
 
     def codes(self, name: str, layer: Linear, step: Tensor, code: SignedCode) -> None:
         weight, gain, bias = folded_weight(layer)
-        alpha = code.step()
-        gain, bias = (gain * step / alpha).double(), (bias / alpha).double() + 0.5
+        alpha = code.step.exact()
+        gain, bias = gain * step / alpha, bias / alpha + 0.5
         reach = weight.abs().sum(dim=1) * self.slots
         exponent = grid_exponent(gain * reach + bias.abs(), 0.5 * reach + 1.0)
         grid = torch.exp2(exponent)
@@ -100,15 +100,15 @@ class _Conversion:
 
     def attention(self, block: Block) -> None:
         name, fire = block.name, block.context_fire
-        alpha = fire.step()
-        gain = block.consmax.step() * block.v_fire.step() / alpha
+        alpha = fire.step.exact()
+        gain = block.consmax.step.exact() * block.v_fire.step.exact() / alpha
         reach = 255.0 * self.slots * MAX_PADDING * self.config.tokens
         zero = torch.zeros_like(fire.offset)
         neurons, _ = neurons_on_grid(
             (gain.expand_as(zero),), (reach,), zero, 0.5 + fire.offset, fire.threshold, self.slots
         )
         self.keep(f"{name}.context", neurons)
-        slope = block.q_code.step() * block.k_code.step() / block.head_size**0.5
+        slope = block.q_code.step.exact() * block.k_code.step.exact() / block.head_size**0.5
         offset = block.consmax.log_offset()
         code = torch.arange(1, 256, device=offset.device)
         # exp(slope s - offset) rounds to code c or more from s = (ln(c - 1/2) + offset) / slope on.
@@ -123,9 +123,9 @@ class _Conversion:
         self, name: str, norm: Normalise, step: Tensor, branch: Counter, fire: Counter
     ) -> None:
         gain, bias = norm_affine(norm)
-        alpha = fire.step()
+        alpha = fire.step.exact()
         neurons, factors = neurons_on_grid(
-            (gain * step / alpha, gain * branch.step() / alpha), (self.slots, self.slots),
+            (gain * step / alpha, gain * branch.step.exact() / alpha), (self.slots, self.slots),
             bias / alpha, 0.5 + fire.offset, fire.threshold, self.slots,
         )  # fmt: skip
         self.keep(name, neurons)

@@ -42,6 +42,10 @@ class Step(nn.Module):
     def forward(self) -> Tensor:
         return self.log.exp()
 
+    def exact(self) -> Tensor:
+        """In double: machines differ in the last bit of a float's exp, and conversion must not."""
+        return self.log.double().exp()
+
 
 class Counter(nn.Module):
     """An IF stage seen through its count: n = clip(floor((x/alpha + 1/2 + mu)/theta), 0, T).
