@@ -91,6 +91,17 @@ def test_train_convert_evaluate_adapt(tmp_path: Path, monkeypatch: pytest.Monkey
         "--schedule", "fastest", "--json",
     )  # fmt: skip
     assert four["slots"] == 4
+    adapt = (
+        "adapt", "--checkpoint", best, "--schedule", "fastest", "--data", data, "--phases", "qat",
+        "--recipe", spiking, "--out", tmp_path / "again",
+    )  # fmt: skip
+    with pytest.raises(FalconError, match="no recipe distils"):
+        call(*adapt, "--teacher", best)
+    spiking.write_text('encoding = "first"\n' + spiking.read_text())
+    said = CliRunner().invoke(app, [str(word) for word in adapt]).stderr
+    assert "source spikes are 'first', in the checkpoint 'even'" in said
+    with pytest.raises(FalconError, match="choose one of tiny, medium, large, teacher"):
+        call("train", "--model", "giant", "--data", data, "--out", tmp_path / "no")
     with pytest.raises(FalconError, match="use `falcon-snn adapt`"):
         call("train", "--recipe", spiking, "--data", data, "--out", tmp_path / "no")
     with pytest.raises(FalconError, match="unknown phase 'tun'"):

@@ -34,13 +34,15 @@ def train(
     """Train a QNN or a teacher; a killed run goes on with --resume to the same weights."""
     from falcon_snn.cli.networks import dataset_of
     from falcon_snn.cli.training_run import Start, open_training, run_phase
-    from falcon_snn.config import falcon_config
+    from falcon_snn.config import MODELS, falcon_config
     from falcon_snn.errors import FalconError
     from falcon_snn.network.model import Falcon, with_slots
     from falcon_snn.network.teacher import Teacher
     from falcon_snn.training.checkpoint import demand_same, demand_words, load_model
     from falcon_snn.training.recipe import load_recipe
 
+    if model not in (*MODELS, "teacher"):
+        raise FalconError(f"unknown model '{model}'; choose one of {', '.join(MODELS)}, teacher")
     plan = load_recipe(recipe or ("teacher" if model == "teacher" else "qnn"), epochs)
     if plan.spiking:
         raise FalconError(f"recipe '{recipe}' trains the spiking network; use `falcon-snn adapt`")

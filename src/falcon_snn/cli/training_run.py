@@ -180,8 +180,14 @@ def adapt_phases(
     Gives the best validation accuracy.
     """
     from falcon_snn.files import replacing
-    from falcon_snn.training.checkpoint import load_model
+    from falcon_snn.training.checkpoint import load_metadata, load_model
 
+    if start.teachers and not any(plan.distil for plan in plans.values()):
+        raise FalconError("--teacher: no recipe distils; set 'distil' above 0 in one")
+    source = load_metadata(checkpoint).recipe["encoding"]
+    for name, plan in plans.items():
+        if session.leads and plan.encoding != source:
+            notice(f"{name}: source spikes are '{plan.encoding}', in the checkpoint '{source}'")
     best, best_accuracy = checkpoint, -1.0
     for name, plan in plans.items():
         begin = replace(start, teachers=start.teachers if plan.distil else ())
