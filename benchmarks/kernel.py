@@ -239,16 +239,17 @@ def main() -> None:
         flush=True,
     )
     for row in measured:
-        share = row["fused_tops"] / rates["bf16"]
+        shares = ", ".join(f"{row['fused_tops'] / rates[kind]:.0%} of {kind}" for kind in rates)
         ratios = ", ".join(
             f"{row[key]:.1f}x {key.removeprefix('times_')}"
             for key in row
             if key.startswith("times_")
         )
         print(f"{row['layer']:>16}: fused {row['fused_ms']:.3f} ms, {row['fused_tops']:.0f} TOP/s,"
-              f" neuron alone {row['neuron_ms']:.3f} ms,")  # fmt: skip
+              f" {shares},")  # fmt: skip
         print(
-            f"{'':>18}{share:.0%} of bf16; {ratios}; {row['different_share']:.1e} of spikes differ",
+            f"{'':>18}{ratios}; neuron alone {row['neuron_ms']:.3f} ms;"
+            f" {row['different_share']:.1e} of spikes differ",
             flush=True,
         )
 
