@@ -236,7 +236,14 @@ def _curves(name: str, curves: dict[str, list[Result]], folder: Path) -> list[Pa
     from falcon_snn.report.training_curves import draw_curves
 
     path = folder / f"{name}.svg"
-    draw_curves(path, {label: _qat(rows[0]) for label, rows in curves.items()})
+    values = {label: _qat(rows[0]) for label, rows in curves.items()}
+    before = {label: rows[0].validation_before_percent for label, rows in curves.items()}
+    known = {label: percent for label, percent in before.items() if percent is not None}
+    if known.keys() == values.keys():
+        from_start = {label: [known[label], *epochs] for label, epochs in values.items()}
+        draw_curves(path, from_start, first_epoch=0)
+    else:
+        draw_curves(path, values)
     return [path]
 
 

@@ -52,15 +52,16 @@ def draw_adaptation(
         plt.close(figure)
 
 
-def draw_curves(path: Path, curves: Mapping[str, Sequence[float]]) -> None:
-    """Validation accuracy in percent after each epoch, a line per name."""
+def draw_curves(path: Path, curves: Mapping[str, Sequence[float]], first_epoch: int = 1) -> None:
+    """Validation accuracy in percent after each epoch, a line per name; epoch 0 is before all."""
     import matplotlib.pyplot as plt
 
     with plt.rc_context(figure_style()):
         figure, axis = plt.subplots(figsize=(8, 3.2), layout="constrained")
         for name, values in curves.items():
-            axis.plot(range(1, len(values) + 1), values, "o-", markersize=3, label=name)
-        axis.legend(loc="lower right")
+            epochs = range(first_epoch, first_epoch + len(values))
+            axis.plot(epochs, values, "o-", markersize=3, label=name)
+        axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         axis.set(xlabel="epoch", ylabel="validation accuracy (%)")
         axis.xaxis.get_major_locator().set_params(integer=True)
         save_figure(figure, path)
