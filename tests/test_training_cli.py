@@ -97,6 +97,10 @@ def test_train_convert_evaluate_adapt(tmp_path: Path, monkeypatch: pytest.Monkey
     )  # fmt: skip
     with pytest.raises(FalconError, match="no recipe distils"):
         call(*adapt, "--teacher", best)
+    with pytest.raises(FalconError, match="no recipe distils"):
+        call(
+            "train", "--recipe", quick, "--data", data, "--out", tmp_path / "no", "--teacher", best
+        )
     spiking.write_text('encoding = "first"\n' + spiking.read_text())
     said = CliRunner().invoke(app, [str(word) for word in adapt]).stderr
     assert "source spikes are 'first', in the checkpoint 'even'" in said

@@ -33,7 +33,14 @@ def adapt(
 ) -> None:
     """Adapt a network to a schedule: spike-based QAT, neuron tuning, both together."""
     from falcon_snn.cli.networks import delays_of
-    from falcon_snn.cli.training_run import Start, adapt_phases, open_training, run_validation
+    from falcon_snn.cli.training_run import (
+        Start,
+        adapt_phases,
+        demand_distilling,
+        note_encodings,
+        open_training,
+        run_validation,
+    )
     from falcon_snn.errors import FalconError
     from falcon_snn.training.checkpoint import demand_words, load_model
     from falcon_snn.training.recipe import PHASES, load_recipe
@@ -48,6 +55,7 @@ def adapt(
     for name, plan in plans.items():
         if not plan.spiking:
             raise FalconError(f'the recipe of phase {name} must have forward = "spikes"')
+    demand_distilling(teacher, plans.values())
     model, metadata = load_model(checkpoint, qk_prefix)
     delays = delays_of(schedule, metadata)
     facts: dict[str, Any] = {"data": data, "schedule": schedule, "start": str(checkpoint)}
@@ -56,6 +64,7 @@ def adapt(
         before = run_validation(session, model, delays, plans[names[0]])
         facts["accuracy_before"] = before
         if session.leads:
+            note_encodings(plans, metadata.recipe["encoding"])
             notice(f"validation accuracy before adaptation {before:.2f} %")
         start = Start(model, delays, tuple(teacher), facts)
         best = adapt_phases(

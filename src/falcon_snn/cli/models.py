@@ -38,10 +38,8 @@ def models(as_json: bool = JsonFlag) -> None:
 
 
 def _facts(one: "Pretrained") -> dict[str, Any]:
-    from dataclasses import replace
-
+    from falcon_snn.cli.network_options import choose_profile
     from falcon_snn.config import names_of
-    from falcon_snn.hardware.profile import load_profile
     from falcon_snn.pipeline.falcon_graph import falcon_graph
     from falcon_snn.pipeline.schedule import uniform
     from falcon_snn.pipeline.timing import time_snn
@@ -49,8 +47,11 @@ def _facts(one: "Pretrained") -> dict[str, Any]:
     metadata, config = one.metadata, one.metadata.config
     delays = metadata.delays or uniform(config.slots, config.boundaries, config.slots)
     model, _ = names_of(config)
-    graph, profile = falcon_graph(config), load_profile()
-    streamed = replace(profile, attention="streamed")
+    graph = falcon_graph(config)
+
+    def core_us(attention: str) -> float:
+        return time_snn(graph, delays, choose_profile(None, attention)).core_us
+
     return {
         "name": one.name,
         "model": model,
@@ -62,7 +63,7 @@ def _facts(one: "Pretrained") -> dict[str, Any]:
         "delays": delays,
         "validation_percent": metadata.metrics["validation_accuracy"],
         "test_percent": metadata.metrics.get("test_accuracy"),
-        "latency_us": time_snn(graph, delays, profile).core_us,
-        "streamed_latency_us": time_snn(graph, delays, streamed).core_us,
+        "latency_us": core_us("serial"),
+        "streamed_latency_us": core_us("streamed"),
         "bytes": one.path.stat().st_size,
     }

@@ -153,12 +153,13 @@ def _search(settings: Settings, run: Run, folder: Path) -> None:
 
 
 def _adapt(settings: Settings, run: Run, folder: Path) -> None:
-    from falcon_snn.cli.training_run import Start, adapt_phases, open_training
+    from falcon_snn.cli.training_run import Start, adapt_phases, note_encodings, open_training
     from falcon_snn.pipeline.schedule import read_schedule
-    from falcon_snn.training.checkpoint import load_model
+    from falcon_snn.training.checkpoint import load_metadata, load_model
 
     checkpoint = run.path("qnn", BEST)
     plans = settings.adapt_recipes
+    note_encodings(plans, load_metadata(checkpoint).recipe["encoding"])
     adapted: dict[str, dict[str, Any]] = {}
     with open_training(
         settings.data, list(plans.values()), devices=1, seed=settings.seed

@@ -33,7 +33,7 @@ def train(
 ) -> None:
     """Train a QNN or a teacher; a killed run goes on with --resume to the same weights."""
     from falcon_snn.cli.networks import dataset_of
-    from falcon_snn.cli.training_run import Start, open_training, run_phase
+    from falcon_snn.cli.training_run import Start, demand_distilling, open_training, run_phase
     from falcon_snn.config import MODELS, falcon_config
     from falcon_snn.errors import FalconError
     from falcon_snn.network.model import Falcon, with_slots
@@ -48,6 +48,7 @@ def train(
         raise FalconError(f"recipe '{recipe}' trains the spiking network; use `falcon-snn adapt`")
     if model == "teacher" and init is not None:
         raise FalconError("a teacher starts from scratch; leave out --init")
+    demand_distilling(teacher, [plan])
     with open_training(data, [plan], devices=devices, seed=seed) as session:
         words = session.validation.words
         dataset = dataset_of(session.validation)

@@ -3,7 +3,7 @@
 import logging
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -106,6 +106,19 @@ def open_training(
             torch.distributed.destroy_process_group()
 
 
+def demand_distilling(teachers: Sequence[Path], recipes: Iterable["Recipe"]) -> None:
+    """Refuse a teacher that no recipe would follow."""
+    if teachers and not any(recipe.distil for recipe in recipes):
+        raise FalconError("--teacher: no recipe distils; set 'distil' above 0 in one")
+
+
+def note_encodings(plans: Mapping[str, "Recipe"], source: str) -> None:
+    """Say which phases place source spikes otherwise than the checkpoint they start from."""
+    for name, plan in plans.items():
+        if plan.encoding != source:
+            notice(f"{name}: source spikes are '{plan.encoding}', in the checkpoint '{source}'")
+
+
 def run_phase(
     session: Session,
     recipe: "Recipe",
@@ -121,8 +134,6 @@ def run_phase(
     from falcon_snn.training.loop import EpochResult, train
     from falcon_snn.training.step import Job
 
-    if start.teachers and not recipe.distil:
-        raise FalconError("--teacher: this recipe does not distil; set its 'distil' above 0")
     teachers = []
     for path in start.teachers:
         teacher, held = load_teacher(path)
@@ -180,14 +191,8 @@ def adapt_phases(
     Gives the best validation accuracy.
     """
     from falcon_snn.files import replacing
-    from falcon_snn.training.checkpoint import load_metadata, load_model
+    from falcon_snn.training.checkpoint import load_model
 
-    if start.teachers and not any(plan.distil for plan in plans.values()):
-        raise FalconError("--teacher: no recipe distils; set 'distil' above 0 in one")
-    source = load_metadata(checkpoint).recipe["encoding"]
-    for name, plan in plans.items():
-        if session.leads and plan.encoding != source:
-            notice(f"{name}: source spikes are '{plan.encoding}', in the checkpoint '{source}'")
     best, best_accuracy = checkpoint, -1.0
     for name, plan in plans.items():
         begin = replace(start, teachers=start.teachers if plan.distil else ())
