@@ -70,6 +70,10 @@ def test_a_run_its_report_and_what_is_done_again(folder: Path) -> None:
     accuracy = json.loads((folder / "run" / "measure" / "accuracy.json").read_text())
     assert accuracy["networks"].keys() == {"QNN", "full", "fastest", "balanced", "accurate"}
     assert accuracy["networks"]["QNN"] == accuracy["networks"]["full"]
+    for step in STEPS:  # every file is in its step's record
+        record = json.loads((folder / "run" / "steps" / f"{step}.json").read_text())
+        inside = [path for path in (folder / "run" / step).rglob("*") if path.is_file()]
+        assert len(inside) == len(record["files"]) + 1  # the marker
 
     assert done_again(folder, arguments(folder)) == []
     assert done_again(folder, arguments(folder, "--random", "1")) == STEPS[3:]

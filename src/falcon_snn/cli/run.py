@@ -46,7 +46,7 @@ def run(
 ) -> None:
     """Train, convert, search, adapt, measure and report; what is done already is not done again."""
     from falcon_snn.cli.run_steps import Settings, main_steps
-    from falcon_snn.cli.steps import Run
+    from falcon_snn.cli.steps import RUN_FILE, Run
     from falcon_snn.data.examples import data_key
     from falcon_snn.files import sha256_of, write_json, write_text
     from falcon_snn.hardware.profile import profile_toml
@@ -82,12 +82,13 @@ def run(
     if only is not None and only not in [step.name for step in steps]:
         raise FalconError(f"no step '{only}'; choose one of {', '.join(s.name for s in steps)}")
     job = Run(folder, asdict(settings))
-    write_text(folder / HARDWARE, profile_toml(settings.profile))
-    write_json(folder / "run.json", {
+    job.demand_own()
+    write_json(folder / RUN_FILE, {
         "command": ["falcon-snn", *sys.argv[1:]], "start": pretrained or (start and str(start)),
         "settings": job.settings, "versions": versions(), "machine": machine(),
         "commit": commit(),
     })  # fmt: skip
+    write_text(folder / HARDWARE, profile_toml(settings.profile))
     for number, step in enumerate(steps, start=1):
         if job.valid(step):
             err.print(f"{number}/{len(steps)} {step.name}: done already", style="dim")

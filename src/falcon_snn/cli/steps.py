@@ -1,22 +1,38 @@
 """Steps of a run: each works in its own folder, and knows whether its result is still valid.
 
-`RUN/steps/NAME.json` holds the hash of a step's inputs (its settings and the results of the steps
-before it) and, once it is done, the hash of every file that it wrote. A step that was cut off
-continues in its folder; one whose inputs changed starts with an empty folder.
+`RUN/NAME/.falcon-step` marks a folder that a step made; nothing is written into any other.
+`RUN/steps/NAME.json` is the step's record:
+
+    inputs   the hash of its settings and of the results of the steps before it
+    beside   files in its folder that were there before it and are not its own
+    unsure   files that were found after a kill: the step's own, or put there meanwhile
+    left     files that a step which was cut off by an error had written
+    files    the hash of every file that a step which is done has written
+
+A step that was cut off continues in its folder. One whose inputs changed starts anew: the files
+that it is known to have written are removed, and nothing else ever is.
 """
 
 import hashlib
 import json
-import shutil
+import os
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import falcon_snn
 from falcon_snn.errors import FalconError
-from falcon_snn.files import read_json, sha256_of, write_json
+from falcon_snn.files import new_folder, read_json, sha256_of, write_json
+
+MARKER = ".falcon-step"
+RUN_FILE = "run.json"
+# The kinds of files that steps write; anything else in a step's folder is somebody else's.
+KINDS = (".html", ".json", ".jsonl", ".safetensors", ".svg")
+# What a kill leaves of a file that was being written, see `files.replacing`.
+_HALF_WRITTEN = re.compile(rf"\..+({'|'.join(map(re.escape, KINDS))})\.[a-z0-9_]{{8}}\1")
 
 
 @dataclass(frozen=True)
@@ -62,31 +78,104 @@ class Run:
         """Whether the step's result is there, whole, and made from the present inputs."""
         record = self.record(step.name)
         files = record.get("files")
-        return (
-            files is not None
-            and record["inputs"] == self.inputs(step)
-            and files == _hashes(self.path(step.name))
-        )
+        if files is None or record["inputs"] != self.inputs(step):
+            return False
+        paths = {self.path(step.name, name): known for name, known in files.items()}
+        return all(path.is_file() and sha256_of(path) == known for path, known in paths.items())
+
+    def demand_own(self) -> None:
+        """Refuse a folder that holds something and is no run's, before anything is written."""
+        if not os.path.lexists(self.folder):
+            return
+        if not self.folder.is_dir():
+            raise FalconError(f"{self.folder}: is not a folder; choose another --out")
+        if os.listdir(self.folder) and not _is_run(self.folder / RUN_FILE):
+            raise FalconError(
+                f"{self.folder}: holds files and is not the folder of a run; "
+                "choose a new or an empty folder as --out"
+            )
+        if (records := self.folder / "steps").is_symlink():
+            raise FalconError(f"{records}: is a link, which a run does not follow; remove it")
 
     def execute(self, step: Step) -> float:
         """Do a step, or what is left of it; the seconds that it took."""
         inputs, folder = self.inputs(step), self.path(step.name)
-        record = self.record(step.name)
+        record, path = self.record(step.name), self._record_path(step.name)
+        _open_marked(folder, step.name)
+        there, known = set(_listing(folder)), record.get("files", record.get("left"))
+        if known is None:  # killed, or the record is lost
+            beside = there & set(record.get("beside", ()))
+            unsure = there - beside
+        else:
+            beside, unsure = there - set(known), there & set(record.get("unsure", ()))
         if record.get("inputs") != inputs or "files" in record:
-            shutil.rmtree(folder, ignore_errors=True)
-            write_json(self._record_path(step.name), {"inputs": inputs})
-        folder.mkdir(parents=True, exist_ok=True)
+            if unsure:
+                raise FalconError(
+                    f"{folder}: step '{step.name}' was cut off here, and {min(unsure)} may be its "
+                    "own or yours; delete this folder to start the step anew"
+                )
+            _remove(folder, there - beside)
+        working = {"inputs": inputs, "beside": sorted(beside), "unsure": sorted(unsure)}
+        write_json(path, working)
         began = time.monotonic()
-        step.work(self, folder)
+        try:
+            step.work(self, folder)
+        except BaseException:
+            write_json(path, {**working, "left": sorted(set(_listing(folder)) - beside)})
+            raise
         seconds = round(time.monotonic() - began, 1)
-        done = {"inputs": inputs, "seconds": seconds, "files": _hashes(folder)}
-        write_json(self._record_path(step.name), done)
+        files = {name: sha256_of(folder / name) for name in _listing(folder) if name not in beside}
+        write_json(path, {**working, "seconds": seconds, "files": files})
         return seconds
 
     def _record_path(self, step: str) -> Path:
         return self.folder / "steps" / f"{step}.json"
 
 
-def _hashes(folder: Path) -> dict[str, str]:
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): sha256_of(path) for path in files}
+def _is_run(path: Path) -> bool:
+    """Whether a file is the `run.json` that a run writes."""
+    try:
+        facts = read_json(path)
+    except FalconError:
+        return False
+    return isinstance(facts, dict) and {"command", "settings"} <= facts.keys()
+
+
+def _open_marked(folder: Path, step: str) -> None:
+    """Make a step's folder with its marker; refuse one that no step made."""
+    marker = folder / MARKER
+    if not os.path.lexists(folder):
+        with new_folder(folder) as temporary:
+            (temporary / MARKER).write_text(f"{step}\n", encoding="utf-8")
+    if folder.is_symlink() or marker.is_symlink() or not marker.is_file():
+        raise FalconError(
+            f"{folder}: was not made by a run (no {MARKER} in it, or a link), so nothing is "
+            "written there; move it away or choose another --out"
+        )
+    for place, folders, names in os.walk(folder):
+        for name in folders:
+            if (link := Path(place, name)).is_symlink():
+                raise FalconError(f"{link}: is a link, which a step does not follow; remove it")
+        for name in filter(_HALF_WRITTEN.fullmatch, names):
+            Path(place, name).unlink()
+
+
+def _listing(folder: Path) -> list[str]:
+    """The files in a step's folder that may be its own: of its kinds, not hidden, no links."""
+    found = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        paths = [Path(place, name) for name in names if not name.startswith(".")]
+        found += [path for path in paths if path.suffix in KINDS and not path.is_symlink()]
+    return sorted(path.relative_to(folder).as_posix() for path in found)
+
+
+def _remove(folder: Path, names: Iterable[str]) -> None:
+    """Remove files, and the folders in `folder` that become empty by that."""
+    for name in names:
+        path = folder / name
+        path.unlink()
+        for parent in path.parents:
+            if parent == folder or any(parent.iterdir()):
+                break
+            parent.rmdir()
