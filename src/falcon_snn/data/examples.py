@@ -1,7 +1,8 @@
 """Where training and evaluation get their clips: `load_examples` and `load_waves`.
 
-A source is "embedded", a path, or the name of a folder under $FALCON_DATA. It may be a packed set,
-a folder of `word/name.wav` (Speech Commands as published, or a user's own), or SSC in HDF5.
+A source is "embedded", a path, or the name of a file or folder under $FALCON_DATA. It may be a
+packed set, a folder of `word/name.wav` (Speech Commands as published, or a user's own), SSC in
+HDF5, arrays in an .npz file, or a folder of images `class/name.png`.
 What was decoded or computed once is kept in the cache, so a second start takes seconds.
 """
 
@@ -10,13 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files as package_files
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from falcon_snn.data import folder, packed, ssc
+from falcon_snn.data import arrays, folder, images, packed, ssc
 from falcon_snn.data.audio import log, pink_noise, read_wave
 from falcon_snn.data.cache import cache_folder, cached_array, key_of
 from falcon_snn.data.clips import Recordings, check_split, word_list
@@ -25,20 +27,32 @@ from falcon_snn.errors import FalconError
 
 EMBEDDED = "embedded"
 Advance = Callable[[int], None]
+Kind = Literal["recordings", "spikes", "arrays", "images"]
 # Part of every cache key: raise it when decoding or features change.
 _FORMAT = "1"
 _FEATURES_AT_ONCE = 1024
+_ACCEPTED = (
+    "a folder of word/name.wav, a packed set, a folder of class/name.png (jpg, bmp, webp), "
+    "SSC files (.h5) and arrays (.npz)"
+)
 
 
 @dataclass(frozen=True)
 class Examples:
-    """The clips of a split as the network sees them."""
+    """The clips, samples or images of a split as the network sees them.
 
-    x: Tensor  # [N, tokens, features]: float32 log-mel values, or uint8 spike counts
-    lengths: Tensor  # int64 [N]: tokens that are real, the rest is padding
+    x   of recordings   float32 [N, frames, bands], log-mel values
+        of spikes       uint8 [N, bins, channels], counts
+        of arrays       uint8, int16 or float32 [N, ...]
+        of images       uint8 [N, height, width] or [N, height, width, 3]
+    """
+
+    x: Tensor
+    lengths: Tensor  # int64 [N]: of x's second axis, what is real; the rest is padding
     labels: Tensor  # int64 [N]
     names: list[str]
-    words: tuple[str, ...]
+    words: tuple[str, ...]  # the classes
+    kind: Kind = "recordings"
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -81,28 +95,49 @@ def find_source(source: str | Path) -> Path:
 
 
 def is_spikes(path: Path) -> bool:
-    """Whether the source holds spikes (SSC in HDF5) rather than recordings."""
+    """Whether the source holds spikes (SSC in HDF5)."""
     if path.is_file():
         return path.suffix in (".h5", ".hdf5")
     return any((path / name).is_file() for name in ssc.FILE_OF.values())
 
 
+def kind_of(path: Path) -> Kind:
+    """What a file or folder holds."""
+    if is_spikes(path):
+        return "spikes"
+    if path.is_file():
+        if path.suffix.lower() == ".npz":
+            return "arrays"
+        raise FalconError(f"{path}: not a data set; accepted are {_ACCEPTED}")
+    if packed.is_packed(path) or folder.holds_recordings(path):
+        return "recordings"
+    if images.holds_images(path):
+        return "images"
+    raise FalconError(f"{path}: no recordings or images in it; accepted are {_ACCEPTED}")
+
+
 def open_recordings(path: Path) -> Recordings:
     """Open a set of recordings."""
-    if is_spikes(path):
-        raise FalconError(f"{path}: holds spikes, not recordings; choose a set of recordings")
-    if not path.is_dir():
-        raise FalconError(f"{path}: not a data set; give its folder, or an SSC file (.h5)")
+    kind = kind_of(path)
+    if kind != "recordings":
+        raise FalconError(f"{path}: holds {kind}, not recordings; choose a set of recordings")
     return packed.open_packed(path) if packed.is_packed(path) else folder.open_folder(path)
 
 
 def data_key(source: str | Path) -> str:
     """A hash that changes when the clips of a source do."""
     path = find_source(source)
-    if not is_spikes(path):
-        return open_recordings(path).key
-    held = [path] if path.is_file() else [path / name for name in sorted(ssc.FILE_OF.values())]
-    return key_of(_spikes_key(file) for file in held if file.is_file())
+    match kind_of(path):
+        case "recordings":
+            return open_recordings(path).key
+        case "images":
+            return images.open_images(path).key
+        case "arrays":
+            return _file_key(path)
+        case "spikes":
+            in_folder = (path / name for name in sorted(ssc.FILE_OF.values()))
+            held = [path] if path.is_file() else [file for file in in_folder if file.is_file()]
+            return key_of(_file_key(file) for file in held)
 
 
 def load_examples(
@@ -111,24 +146,13 @@ def load_examples(
     """The clips of a split as network input; `advance` hears how many more clips are ready."""
     check_split(split)
     path = find_source(source)
-    if is_spikes(path):
-        return _load_spikes(path, split, advance)
-    recordings = open_recordings(path)
-    waves = _load_waves(recordings, split, advance)
-
-    def fill(out: NDArray[np.float32]) -> None:
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        for first in range(0, len(waves), _FEATURES_AT_ONCE):
-            part = slice(first, first + _FEATURES_AT_ONCE)
-            clips = one_second(waves.waves[part].to(device), waves.lengths[part])
-            out[part] = log_mel(clips).cpu().numpy()
-            advance(len(clips))
-
-    x = cached_array(
-        f"{_key(recordings)}-features-{split}", (len(waves), FRAMES, BANDS), np.float32, fill
-    )
-    tokens = torch.full((len(waves),), FRAMES)
-    return Examples(torch.from_numpy(x), tokens, waves.labels, waves.names, waves.words)
+    load = {
+        "recordings": _load_features,
+        "spikes": _load_spikes,
+        "arrays": _load_arrays,
+        "images": _load_images,
+    }
+    return load[kind_of(path)](path, split, advance)
 
 
 def load_waves(source: str | Path, split: str, *, advance: Advance = lambda clips: None) -> Waves:
@@ -190,7 +214,26 @@ def _load_waves(recordings: Recordings, split: str, advance: Advance) -> Waves:
     )
 
 
-def _spikes_key(file: Path) -> str:
+def _load_features(path: Path, split: str, advance: Advance) -> Examples:
+    recordings = open_recordings(path)
+    waves = _load_waves(recordings, split, advance)
+
+    def fill(out: NDArray[np.float32]) -> None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        for first in range(0, len(waves), _FEATURES_AT_ONCE):
+            part = slice(first, first + _FEATURES_AT_ONCE)
+            clips = one_second(waves.waves[part].to(device), waves.lengths[part])
+            out[part] = log_mel(clips).cpu().numpy()
+            advance(len(clips))
+
+    x = cached_array(
+        f"{_key(recordings)}-features-{split}", (len(waves), FRAMES, BANDS), np.float32, fill
+    )
+    tokens = torch.full((len(waves),), FRAMES)
+    return Examples(torch.from_numpy(x), tokens, waves.labels, waves.names, waves.words)
+
+
+def _file_key(file: Path) -> str:
     stat = file.stat()
     return key_of([_FORMAT, str(file.resolve()), str(stat.st_size), str(stat.st_mtime_ns)])
 
@@ -199,7 +242,7 @@ def _load_spikes(path: Path, split: str, advance: Advance) -> Examples:
     """A file is taken as the split that is asked for; a folder has one file per split."""
     file = path if path.is_file() else path / ssc.FILE_OF[split]
     facts = ssc.read_facts(file)
-    key = _spikes_key(file)
+    key = _file_key(file)
     shape = (len(facts.labels), ssc.BINS, ssc.FEATURES)
     counts = cached_array(
         f"{key}-counts", shape, np.uint8, lambda out: ssc.read_ssc(file, out, advance)
@@ -211,5 +254,45 @@ def _load_spikes(path: Path, split: str, advance: Advance) -> Examples:
     lengths = cached_array(f"{key}-lengths", (len(counts),), np.int64, fill_lengths)
     return Examples(
         torch.from_numpy(counts), torch.from_numpy(lengths), torch.from_numpy(facts.labels),
-        facts.names, facts.words,
+        facts.names, facts.words, "spikes",
     )  # fmt: skip
+
+
+def _load_arrays(path: Path, split: str, advance: Advance) -> Examples:
+    held, key = arrays.open_arrays(path), _file_key(path)
+
+    def fill_type(out: NDArray[np.uint8]) -> None:
+        out[0] = held.smallest_kept()
+
+    dtype = arrays.KEPT[int(cached_array(f"{key}-type", (1,), np.uint8, fill_type)[0])]
+    x = cached_array(
+        f"{key}-{split}", held.shape(split), dtype, lambda out: held.read_into(out, split)
+    )
+    advance(len(x))
+    part = held.parts[split]
+    names = [f"{path.name}:{part.array}[{row}]" for row in part.rows]
+    return _whole(x, torch.from_numpy(part.labels), names, held.words, "arrays")
+
+
+def _load_images(path: Path, split: str, advance: Advance) -> Examples:
+    held = images.open_images(path)
+    key, words = key_of([_FORMAT, held.key]), held.words
+
+    def fill_form(out: NDArray[np.int64]) -> None:
+        out[:] = held.form()
+
+    height, width, channels = cached_array(f"{key}-form", (3,), np.int64, fill_form).tolist()
+    shape = (len(held.pictures), height, width, channels)[: 3 if channels == 1 else 4]
+    x = cached_array(f"{key}-images", shape, np.uint8, lambda out: held.read_into(out, advance))
+    rows = [row for row, each in enumerate(held.pictures) if each.split == split]
+    part = slice(rows[0], rows[-1] + 1)  # images are in the order of their splits
+    labels = torch.tensor([words.index(each.word) for each in held.pictures[part]])
+    return _whole(x[part], labels, [each.file for each in held.pictures[part]], words, "images")
+
+
+def _whole(
+    x: NDArray[Any], labels: Tensor, names: list[str], words: tuple[str, ...], kind: Kind
+) -> Examples:
+    """Samples without padding."""
+    lengths = torch.full((len(x),), x.shape[1])
+    return Examples(torch.from_numpy(x), lengths, labels, names, words, kind)

@@ -6,7 +6,7 @@ testing_list.txt             lists the published SHA-1 rule decides, with them b
 _background_noise_/*.wav     recordings for augmentation (optional)
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -70,15 +70,14 @@ class FolderSet:
         return sorted((self.folder / NOISE_FOLDER).glob("*.wav"))
 
 
+def holds_recordings(folder: Path) -> bool:
+    """Whether there is a recording in the folder of some word."""
+    return any(_recordings(folder))
+
+
 def open_folder(folder: Path) -> FolderSet:
     """List the clips of a folder with their split, in order of their names within a split."""
-    files = sorted(
-        f"{word.name}/{wav.name}"
-        for word in folder.iterdir()
-        if word.is_dir() and not word.name.startswith(("_", "."))
-        for wav in word.iterdir()
-        if wav.suffix.lower() == ".wav" and not wav.name.startswith(".")
-    )
+    files = sorted(_recordings(folder))
     if not files:
         raise FalconError(f"{folder}: no recordings; a folder of clips holds word/name.wav files")
     listed = _read_lists(folder, set(files))
@@ -92,6 +91,14 @@ def open_folder(folder: Path) -> FolderSet:
             )
         clips.append(Clip(file, file.split("/", 1)[0], speaker_of(file), split))
     return FolderSet(folder, sorted(clips, key=split_order))
+
+
+def _recordings(folder: Path) -> Iterator[str]:
+    for word in folder.iterdir():
+        if word.is_dir() and not word.name.startswith(("_", ".")):
+            for wav in word.iterdir():
+                if wav.suffix.lower() == ".wav" and not wav.name.startswith("."):
+                    yield f"{word.name}/{wav.name}"
 
 
 def _read_lists(folder: Path, files: set[str]) -> dict[str, str] | None:
