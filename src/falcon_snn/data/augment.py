@@ -1,4 +1,5 @@
-"""Augmentation for keyword spotting: speed, time shift, background noise, SpecAugment, mixup.
+"""Augmentation of speech (speed, time shift, background noise, SpecAugment), of images and signals
+(shift, mirror, crop), and of both (mixup).
 
 All of it is batched torch on the device of its input and draws from one torch.Generator (on that
 device), so the same seed gives the same batch. A setting of 0 switches its part off.
@@ -8,6 +9,7 @@ from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from falcon_snn.data.features import RATE_HZ
 from falcon_snn.errors import FalconError
@@ -26,15 +28,41 @@ class Augmentation:
     band_masks: int = 0
     band_mask_bands: int = 0  # widest frequency mask
     mixup: float = 0.0  # part of the clips to which another clip is added
+    shift_pixels: int = 0  # largest shift to either side, of images along both axes
+    flip: float = 0.0  # part of the images that become their mirror image
+    crop: float = 0.0  # largest part of an image's side that is cut away
 
     def __post_init__(self) -> None:
         for field in fields(self):
             if not getattr(self, field.name) >= 0:
                 raise FalconError(f"augment.{field.name} is negative; 0 switches it off")
-        if self.speed >= 1 or max(self.noise_probability, self.mixup) > 1:
-            raise FalconError(
-                "augment.speed must be below 1, noise_probability and mixup at most 1"
-            )
+        for name in ("speed", "crop"):
+            if getattr(self, name) >= 1:
+                raise FalconError(f"augment.{name} must be below 1")
+        for name in ("noise_probability", "mixup", "flip"):
+            if getattr(self, name) > 1:
+                raise FalconError(f"augment.{name} must be at most 1")
+
+
+def check_sound(settings: Augmentation) -> None:
+    """Refuse what does not fit sound and spikes."""
+    _refuse(settings, ("shift_pixels", "flip", "crop"), "sound or spikes")
+
+
+def check_samples(settings: Augmentation, shape: tuple[int, ...]) -> None:
+    """Refuse what does not fit images and arrays, of which `shape` is one sample."""
+    sound = ("speed", "shift_ms", "noise_probability", "time_masks", "band_masks")
+    _refuse(settings, sound, "images or arrays")
+    if len(shape) == 1:
+        _refuse(settings, ("flip", "crop"), "signals of one axis")
+    elif len(shape) > 3:
+        _refuse(settings, ("shift_pixels", "flip", "crop"), f"samples of {len(shape)} axes")
+
+
+def _refuse(settings: Augmentation, names: tuple[str, ...], data: str) -> None:
+    wrong = [f"augment.{name}" for name in names if getattr(settings, name)]
+    if wrong:
+        raise FalconError(f"{', '.join(wrong)}: does not fit {data}; set it to 0 in the recipe")
 
 
 def augment_waves(
@@ -59,6 +87,22 @@ def augment_features(x: Tensor, settings: Augmentation, generator: torch.Generat
     return x
 
 
+def augment_samples(x: Tensor, settings: Augmentation, generator: torch.Generator) -> Tensor:
+    """Crop, shift and mirror images [B, height, width(, channels)]; shift signals [B, places].
+
+    A crop is between pixels, so it gives float32; the rest keeps the type.
+    """
+    if settings.crop:
+        x = _crop(x, settings.crop, generator)
+    if settings.shift_pixels:
+        for axis in range(1, min(x.ndim, 3)):
+            x = _shift(x, axis, settings.shift_pixels, generator)
+    if settings.flip:
+        mirrored = _uniform(len(x), generator) < settings.flip
+        x = torch.where(_over(mirrored, x), x.flip(2), x)
+    return x
+
+
 def mix(
     x: Tensor, targets: Tensor, mixup: float, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
@@ -69,7 +113,7 @@ def mix(
     other = torch.randperm(len(x), generator=generator, device=generator.device)
     share = 0.5 * _uniform(len(x), generator) * (_uniform(len(x), generator) < mixup)
     return (
-        torch.lerp(x.float(), x[other].float(), share[:, None, None]),
+        torch.lerp(x.float(), x[other].float(), _over(share, x)),
         torch.lerp(targets, targets[other], share[:, None]),
     )
 
@@ -92,6 +136,28 @@ def warp(waves: Tensor, speed: Tensor, shift: Tensor) -> Tensor:
     return here + (following - here) * weight
 
 
+def _shift(x: Tensor, axis: int, most: int, generator: torch.Generator) -> Tensor:
+    """Shift each sample by up to `most` places along an axis; what moves in repeats the edge."""
+    size, device = x.shape[axis], x.device
+    by = torch.randint(-most, most + 1, (len(x), 1), generator=generator, device=device)
+    source = (torch.arange(size, device=device) - by).clamp(0, size - 1)
+    index = source.view(len(x), *(size if at == axis else 1 for at in range(1, x.ndim)))
+    return x.gather(axis, index.expand_as(x))
+
+
+def _crop(x: Tensor, most: float, generator: torch.Generator) -> Tensor:
+    """A random window of each image, its side 1 - most to 1 of the image's, at full size again."""
+    side = 1 - most * _uniform(len(x), generator)
+    # In coordinates from -1 to 1, as affine_grid has them, the window's centre can move this far.
+    centre = [(1 - side) * _symmetric(len(x), generator) for _ in range(2)]
+    none = torch.zeros_like(side)
+    window = torch.stack([side, none, centre[0], none, side, centre[1]], dim=1).view(-1, 2, 3)
+    channels = x.float()[:, None] if x.ndim == 3 else x.float().permute(0, 3, 1, 2)
+    grid = F.affine_grid(window, list(channels.shape), align_corners=False)
+    cut = F.grid_sample(channels, grid, padding_mode="border", align_corners=False)
+    return cut[:, 0] if x.ndim == 3 else cut.permute(0, 2, 3, 1)
+
+
 def _noise(
     waves: Tensor, settings: Augmentation, noise: Tensor, generator: torch.Generator
 ) -> Tensor:
@@ -111,6 +177,11 @@ def _mask(clips: int, size: int, widest: int, generator: torch.Generator) -> Ten
     start = (_uniform(clips, generator) * (size - width + 1)).long()
     place = torch.arange(size, device=generator.device)
     return (place >= start[:, None]) & (place < (start + width)[:, None])
+
+
+def _over(values: Tensor, x: Tensor) -> Tensor:
+    """One value per clip, in a shape that fits all entries of the clip."""
+    return values.view(-1, *[1] * (x.ndim - 1))
 
 
 def _uniform(count: int, generator: torch.Generator) -> Tensor:

@@ -7,7 +7,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from falcon_snn.data.augment import augment_features, augment_waves, mix
+from falcon_snn.data.augment import (
+    augment_features,
+    augment_samples,
+    augment_waves,
+    check_samples,
+    check_sound,
+    mix,
+)
 from falcon_snn.data.examples import Examples, Waves
 from falcon_snn.data.features import log_mel, one_second
 from falcon_snn.errors import FalconError
@@ -18,14 +25,17 @@ FRAME_MS = 10  # from one token to the next, in log-mel features and in binned s
 
 
 class Batch(NamedTuple):
-    x: Tensor  # [batch, token, feature]
+    x: Tensor  # [batch, token, feature], or [batch, ...] of images and arrays
     lengths: Tensor | None  # None where no clip has padding
     labels: Tensor
     targets: Tensor | None  # [batch, word]: the words' parts in mixed clips; None if none is mixed
 
 
 class Clips:
-    """The training clips on one device: features (fp16, spike counts uint8) or int16 waves."""
+    """The training clips on one device.
+
+    Features are kept as fp16, waves, spike counts, images and arrays as they come.
+    """
 
     def __init__(
         self,
@@ -40,15 +50,19 @@ class Clips:
         self.words = data.words
         self.noise = noise.to(device)  # float [samples], empty if none is wanted
         self.lengths: Tensor | None = data.lengths.to(device)
+        self.waves = isinstance(data, Waves)
+        self.sound = isinstance(data, Waves) or data.kind in ("recordings", "spikes")
         if isinstance(data, Waves):
-            self.waves = True
             self.x = data.waves.to(device)
         else:
-            self.waves = False
-            kept = data.x.half() if data.x.is_floating_point() else data.x
-            self.x = kept.to(device)
+            half = self.sound and data.x.is_floating_point()
+            self.x = (data.x.half() if half else data.x).to(device)
             if same_length(data):
                 self.lengths = None
+        if self.sound:
+            check_sound(recipe.augment)
+        else:
+            check_samples(recipe.augment, tuple(self.x.shape[1:]))
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -78,9 +92,12 @@ class Clips:
             clips = one_second(x, lengths, generator)
             x = log_mel(augment_waves(clips, self.recipe.augment, self.noise, generator))
             lengths = None
+        elif not self.sound:
+            x = augment_samples(x, self.recipe.augment, generator)
         elif frames := round(self.recipe.augment.shift_ms / FRAME_MS):
             x, lengths = shift_frames(x, lengths, frames, generator)
-        x = augment_features(x, self.recipe.augment, generator)
+        if self.sound:
+            x = augment_features(x, self.recipe.augment, generator)
         labels, targets = self.labels[index], None
         if self.recipe.augment.mixup:
             targets = F.one_hot(labels, len(self.words)).float()
