@@ -26,10 +26,11 @@ from torch.nn import functional as F
 
 from falcon_snn import fire
 from falcon_snn.neuron import layers
-from falcon_snn.neuron.layers import IntegerNeurons
+from falcon_snn.neuron.layers import IntegerNeurons, Term
 from falcon_snn.neuron.packed import pack, unpack
 
 SLOTS = 7
+FACTOR = 512
 LINEAR = ((160, 160), (160, 320), (320, 160), (768, 160))
 CONVS = ((32, 48, 2), (48, 48, 1))  # inputs, outputs, stride of stem.conv1 and stem.conv2
 TOKENS = 98
@@ -69,12 +70,16 @@ def matrix_rates() -> dict[str, float]:
     }
 
 
+def term_for(packed: Tensor, weight: Tensor, *geometry: tuple[int, int]) -> Term:
+    factor = torch.full((weight.shape[0],), FACTOR, device="cuda", dtype=torch.int32)
+    return Term(packed, factor, weight, *geometry)
+
+
 def neurons_for(outputs: int) -> IntegerNeurons:
     def draw(low: int, high: int) -> Tensor:
         return torch.randint(low, high, (outputs,), device="cuda", dtype=torch.int32)
 
     return IntegerNeurons(
-        factor=torch.full((outputs,), 512, device="cuda", dtype=torch.int32),
         static=draw(-9_000, 9_000), initial=draw(90_000, 110_000), threshold=draw(180_000, 220_000),
     )  # fmt: skip
 
@@ -84,7 +89,7 @@ class Baseline:
 
     def __init__(self, weight: Tensor, neurons: IntegerNeurons, delay: int) -> None:
         self.weight, self.delay = weight, delay
-        self.gain = (neurons.factor / neurons.threshold).float()
+        self.gain = (FACTOR / neurons.threshold).float()
         self.static = (neurons.static / neurons.threshold).float()
         self.initial = (neurons.initial / neurons.threshold).float()
 
@@ -167,11 +172,12 @@ def measured_layers(rows: int, delay: int) -> Iterator[dict[str, Any]]:
         packed = torch.randint(0, 1 << SLOTS, (rows, inputs), device="cuda", dtype=torch.uint8)
         weight = torch.randint(-60, 61, (outputs, inputs), device="cuda", dtype=torch.int8)
         neurons = neurons_for(outputs)
+        term = term_for(packed[:, None, None], weight[:, None, None])
         baseline = Baseline(weight, neurons, delay)
         yield compare(
             f"linear {inputs}x{outputs}", rows * inputs * outputs * SLOTS, baseline,
             unpack(packed, SLOTS),
-            partial(layers.linear, packed, weight, neurons, SLOTS, delay, "triton"),
+            partial(layers.fire, [term], neurons, SLOTS, delay, "triton"),
         )  # fmt: skip
     for channels, outputs, stride in CONVS:
         clips = max(1, rows // (TOKENS * 16))
@@ -181,15 +187,13 @@ def measured_layers(rows: int, delay: int) -> Iterator[dict[str, Any]]:
         bordered = F.pad(packed, (0, 0, 1, 1, 1, 1))
         weight = torch.randint(-60, 61, (outputs, 3, 3, channels), device="cuda", dtype=torch.int8)
         neurons = neurons_for(outputs)
+        term = term_for(bordered, weight, (1, stride), (1, 1), (1, 1))
         yield compare(
             f"conv {channels}x{outputs}/{stride}",
             clips * TOKENS * 16 * 9 * channels * outputs * SLOTS,
             ConvBaseline(weight, neurons, delay, stride),
             unpack(packed, SLOTS).permute(0, 1, 4, 2, 3),
-            partial(
-                layers.conv, bordered, weight, neurons, SLOTS, delay, stride, "triton",
-                border=False,
-            ),
+            partial(layers.fire, [term], neurons, SLOTS, delay, "triton"),
         )  # fmt: skip
 
 

@@ -9,11 +9,10 @@ import time
 
 import numpy as np
 
-from falcon_snn.config import falcon_config
 from falcon_snn.hardware.profile import load_profile
 from falcon_snn.pipeline.batch import core_cycles_many
-from falcon_snn.pipeline.falcon_graph import falcon_graph
 from falcon_snn.pipeline.timing import time_snn
+from falcon_snn.workflow.networks import built_in
 
 
 def main() -> None:
@@ -23,7 +22,7 @@ def main() -> None:
     profile = load_profile()
     rows = []
     for model in ("medium", "large"):
-        graph = falcon_graph(falcon_config(model, "gsc"))
+        graph = built_in(model).graph
         delays = np.random.default_rng(0).integers(1, 8, (count, len(graph.boundaries)), np.int8)
         started = time.perf_counter()
         core_cycles_many(graph, delays[:1], profile)

@@ -14,18 +14,18 @@ from typing import Any
 
 import torch
 
-from falcon_snn.config import falcon_config
 from falcon_snn.network.convert import convert
-from falcon_snn.network.integer import IntegerFalcon
-from falcon_snn.network.model import Falcon
+from falcon_snn.network.integer import Snn
+from falcon_snn.network.qnn import Qnn
 from falcon_snn.training.checkpoint import load_model
+from falcon_snn.workflow.networks import built_in
 
 REPEATS = 5
 
 
-def random_network(name: str) -> IntegerFalcon:
+def random_network(name: str) -> Snn:
     torch.manual_seed(0)
-    model = Falcon(falcon_config(name, "gsc"))
+    model = Qnn(built_in(name))
     with torch.no_grad():
         for _ in range(3):  # batch norm needs statistics
             model(torch.randn(16, 98, 64))
@@ -33,12 +33,12 @@ def random_network(name: str) -> IntegerFalcon:
 
 
 @torch.inference_mode()
-def measure(name: str, network: IntegerFalcon, clips: int) -> dict[str, Any]:
-    config = network.config
-    x = torch.randn(clips, config.tokens, config.features, generator=torch.Generator())
-    delays = dict.fromkeys(config.boundaries, 1)
-    counts = network.counts(x, None, delays, "torch")
-    spikes = [counts[stage].double().mean() / config.slots for stage in config.boundaries]
+def measure(name: str, network: Snn, clips: int) -> dict[str, Any]:
+    description = network.network
+    x = torch.randn(clips, *description.source.input, generator=torch.Generator())
+    delays = dict.fromkeys(description.boundaries, 1)
+    counts = network.counts(network.streams(x, None, delays, "torch"))
+    spikes = [counts[name].double().mean() / description.slots for name in delays]
     row: dict[str, Any] = {"network": name, "density": float(torch.stack(spikes).mean())}
     answers = []
     for backend in ("torch", "numba"):

@@ -1,10 +1,10 @@
-"""A whole Falcon network at delay 1: integer spikes against the ordinary way with SpikingJelly.
+"""Whole networks at delay 1: integer spikes against the ordinary way with SpikingJelly.
 
 The ordinary network has the same parameters in fp16: float currents by torch's products, batch norm
 folded, SpikingJelly's multi-step IF on its own fastest path, attention by torch. Same clips, same
 batch, same run; predictions agree up to rounding.
 
-    python benchmarks/network.py [--checkpoint C] [--model medium] [--batch 2048] [--json]
+    python benchmarks/network.py [--checkpoint C] [--networks medium,kestrel-7] [--json]
 """
 
 import argparse
@@ -18,121 +18,116 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from falcon_snn.config import falcon_config
-from falcon_snn.network.convert import convert, folded_weight, norm_affine
-from falcon_snn.network.model import Block, Conv, Falcon, Linear, Normalise
-from falcon_snn.network.quantise import Counter, SignedCode, quantise_input
-from falcon_snn.neuron.packed import encoding_table
+from falcon_snn.network.convert import convert
+from falcon_snn.network.operations import Attention, Code, Fire, Readout, Source
+from falcon_snn.network.operations.fire import SUFFIXES
+from falcon_snn.network.parts import Weights
+from falcon_snn.network.qnn import Counting, Qnn
+from falcon_snn.neuron.encoding import encoding_table
 from falcon_snn.training.checkpoint import load_model
+from falcon_snn.workflow.networks import built_in
 
 
 class Ordinary:
-    """Falcon at delay 1 as people write spiking networks today; tensors are [T, clip, ...]."""
+    """A network at delay 1 as people write spiking networks today; tensors are [T, clip, ...]."""
 
-    def __init__(self, model: Falcon) -> None:
+    def __init__(self, model: Qnn) -> None:
         from spikingjelly.activation_based import functional, neuron
 
-        self.model, self.slots = model, model.config.slots
+        self.model, self.network, self.slots = model, model.network, model.network.slots
         self.node = neuron.IFNode(v_threshold=1.0, v_reset=None, step_mode="m").cuda().eval()
         self.reset: Callable[[], None] = lambda: functional.reset_net(self.node)
-        table = encoding_table(self.slots, "even")
+        table = encoding_table(self.slots, self.network.source.encoding)
         bits = [[(byte >> slot) & 1 for byte in table] for slot in range(self.slots)]
         self.trains = torch.tensor(bits, device="cuda").half()
-        stem = model.stem
-        self.stem = {
-            name: self.folded(getattr(stem, name), getattr(stem, f"{name}_fire"))
-            for name in ("conv1", "conv2", "fc1", "fc2")
-        }
-        outputs = {kind: f"{kind}_fire" for kind in ("v", "attn_out", "ffn1", "ffn2")}
-        outputs |= {"q": "q_code", "k": "k_code"}
-        self.blocks = [
-            {
-                kind: self.folded(getattr(block, kind), getattr(block, out))
-                for kind, out in outputs.items()
-            }
-            for block in model.blocks
-        ]  # fmt: skip
+        self.folded: dict[str, tuple[Tensor, Tensor]] = {}
+        for stage in self.network.stages:
+            part = model.part(stage.name)
+            for suffix, read, _ in stage.products:
+                alpha = part.code.step() if isinstance(stage, Code) else part.fire.step()
+                weights = getattr(part, f"weights{suffix}")
+                self.folded[stage.name + suffix] = self.fold(weights, read, alpha)
 
-    def folded(self, layer: Linear | Conv, out: Counter | SignedCode) -> tuple[Tensor, Tensor]:
-        """Weights and bias of x / alpha_out for inputs in units of their own step."""
-        codes, gain, bias = folded_weight(layer)
-        shape = (-1, *[1] * (codes.dim() - 1))
-        alpha = out.step().double()
-        return (codes * (gain / alpha).view(shape)).half(), (bias / alpha).half()
+    def step(self, name: str) -> Tensor:
+        step: Tensor = self.model.part(name).fire.step()
+        return step
 
-    def fire(self, currents: Tensor) -> Tensor:
+    def fold(self, weights: Weights, read: str, alpha: Tensor) -> tuple[Tensor, Tensor]:
+        """Weights and bias of x / alpha for inputs in spikes, [outputs, inputs, kernel, kernel]."""
+        codes, gain, bias = weights.folded()
+        scaled = codes * (gain * self.step(read) / alpha).view(-1, 1, 1, 1)
+        last = scaled.permute(0, 3, 1, 2).half().contiguous(memory_format=torch.channels_last)
+        return last, (bias / alpha).half()
+
+    def product(self, name: str, x: Tensor, product: Any, share: int) -> Tensor:
+        """Currents of spikes [..., line, pixel, channel]; a slot adds its share of the bias."""
+        weight, bias = self.folded[name]
+        if product.kernel == (1, x.shape[-2]) and product.stride[0] == 1:
+            flat = F.linear(x.flatten(-2), weight.permute(0, 2, 3, 1).flatten(1), bias / share)
+            return flat.unsqueeze(-2)
+        image = x.flatten(0, -4).permute(0, 3, 1, 2)
+        y = F.conv2d(image, weight, bias / share, product.stride, product.padding)
+        y = y.permute(0, 2, 3, 1)
+        return y.reshape(*x.shape[:-3], *y.shape[1:])
+
+    def fire(self, currents: Tensor, *, lookahead: bool = False) -> Tensor:
+        if lookahead:  # all current in the first slot
+            remapped = torch.zeros_like(currents)
+            remapped[0] = currents.sum(dim=0)
+            currents = remapped
         currents[0] += 0.5
         self.reset()
         return self.node(currents)
 
-    def linear(self, x: Tensor, step: Tensor, part: tuple[Tensor, Tensor]) -> Tensor:
-        return F.linear(x, part[0] * step.half(), part[1] / self.slots)
-
-    def conv(self, x: Tensor, step: Tensor, part: tuple[Tensor, Tensor], stride: int) -> Tensor:
-        weight = (part[0] * step.half()).contiguous(memory_format=torch.channels_last)
-        y = F.conv2d(
-            x.flatten(0, 1).permute(0, 3, 1, 2), weight, part[1] / self.slots, (1, stride), 1
-        )
-        return y.permute(0, 2, 3, 1).reshape(*x.shape[:3], -1, weight.shape[0])
-
-    def complete(self, currents: Tensor) -> Tensor:
-        """Full lookahead: all current in the first slot."""
-        remapped = torch.zeros_like(currents)
-        remapped[0] = currents.sum(dim=0)
-        return self.fire(remapped)
-
     def predict(self, x: Tensor) -> Tensor:
-        model, stem = self.model, self.model.stem
-        features = quantise_input(x, model.config.input_levels)
-        count = model.encoder_fire(model.encoder(features.unsqueeze(3)))
-        spikes = self.trains[:, count.long()]
-        step = model.encoder_fire.step()
-        spikes = self.fire(self.conv(spikes, step, self.stem["conv1"], 2))
-        spikes = self.fire(self.conv(spikes, stem.conv1_fire.step(), self.stem["conv2"], 1))
-        spikes = self.fire(self.linear(spikes.flatten(3), stem.conv2_fire.step(), self.stem["fc1"]))
-        spikes = self.fire(self.linear(spikes, stem.fc1_fire.step(), self.stem["fc2"]))
-        step = stem.fc2_fire.step()
-        for block, parts in zip(model.blocks, self.blocks, strict=True):
-            assert isinstance(block, Block)
-            spikes = self.block(block, parts, spikes, step)
-            step = block.residual2_fire.step()
-        decoded = model.norm(step * spikes.float().sum(dim=0))
-        return model.classifier(decoded.mean(dim=1)).argmax(dim=1)
+        spikes: dict[str, Tensor] = {}
+        for stage in self.network.stages:
+            part = self.model.part(stage.name)
+            if isinstance(stage, Source):
+                count = stage.count(part, Counting(self.model, x, None))
+                spikes[stage.name] = self.trains[:, count.long()]
+            elif isinstance(stage, Fire):
+                spikes[stage.name] = self.sum(stage, part, spikes)
+            elif isinstance(stage, Code):
+                total = spikes[stage.source].sum(dim=0)
+                code = self.product(stage.name, total[None], stage.product, 1)[0]
+                spikes[stage.name] = code.round().clamp(-127, 127)
+            elif isinstance(stage, Attention):
+                spikes[stage.name] = self.attend(stage, part, spikes)
+        readout = self.network.readout
+        assert isinstance(readout, Readout)
+        decoded = self.step(readout.source) * spikes[readout.source].float().sum(dim=0)
+        run = Counting(self.model, x, None)
+        return readout._scores(self.model.part(readout.name), decoded, run).argmax(dim=1)
 
-    def block(
-        self, block: Block, parts: dict[str, tuple[Tensor, Tensor]], x: Tensor, step: Tensor
-    ) -> Tensor:
-        total = x.sum(dim=0)
-        q, k = (
-            F.linear(total, parts[n][0] * step.half(), parts[n][1]).round().clamp(-127, 127)
-            for n in "qk"
-        )
-        v = self.complete(self.linear(x, step, parts["v"])).sum(dim=0)
+    def sum(self, stage: Fire, part: Any, spikes: dict[str, Tensor]) -> Tensor:
+        current: Any = 0
+        for suffix, term in zip(SUFFIXES, stage.terms, strict=False):
+            x = spikes[term.reads]
+            if term.product is not None:
+                current = current + self.product(stage.name + suffix, x, term.product, self.slots)
+            else:
+                current = current + x * (self.step(term.reads) / part.fire.step()).half()
+        if part.norm is not None:
+            scale, shift = part.norm.scaling()
+            current = current * scale.half() + (shift / part.fire.step() / self.slots).half()
+        return self.fire(current, lookahead=stage.lookahead)
+
+    def attend(self, stage: Attention, part: Any, spikes: dict[str, Tensor]) -> Tensor:
+        q, k = spikes[stage.q].float(), spikes[stage.k].float()
+        v = spikes[stage.v].float().sum(dim=0) * self.step(stage.v)
 
         def heads(y: Tensor) -> Tensor:
-            return y.view(*y.shape[:2], block.heads, block.head_size).transpose(1, 2)
+            return y.view(*y.shape[:2], stage.heads, -1).transpose(1, 2)
 
-        scale = block.q_code.step() * block.k_code.step() / block.head_size**0.5
-        scores = (heads(q).float() @ heads(k).float().mT) * scale
-        codes = block.consmax(scores) * (block.consmax.step() * block.v_fire.step())
-        mixed = (codes @ heads(v).float()).transpose(1, 2).flatten(2) / block.context_fire.step()
-        currents = torch.zeros_like(x)
-        currents[0] = mixed.half()
-        context = self.fire(currents)
-        branch = self.fire(self.linear(context, block.context_fire.step(), parts["attn_out"]))
-        middle = self.join(block.norm1, x, step, branch, block.attn_out_fire, block.residual1_fire)
-        hidden = self.fire(self.linear(middle, block.residual1_fire.step(), parts["ffn1"]))
-        branch = self.fire(self.linear(hidden, block.ffn1_fire.step(), parts["ffn2"]))
-        step = block.residual1_fire.step()
-        return self.join(block.norm2, middle, step, branch, block.ffn2_fire, block.residual2_fire)
-
-    def join(
-        self, norm: Normalise, a: Tensor, step: Tensor, b: Tensor, branch: Counter, out: Counter
-    ) -> Tensor:
-        gain, bias = norm_affine(norm)
-        alpha = out.step()
-        left, right = (gain * step / alpha).half(), (gain * branch.step() / alpha).half()
-        return self.fire(a * left + b * right + (bias / alpha / self.slots).half())
+        size = q.shape[-1] // stage.heads
+        steps = [self.model.part(name).code.step() for name in (stage.q, stage.k)]
+        scores = (heads(q) @ heads(k).mT) * (steps[0] * steps[1] / size**0.5)
+        codes = part.consmax(scores) * part.consmax.step()
+        mixed = (codes @ heads(v)).transpose(1, 2).flatten(2) / part.fire.step()
+        currents = torch.zeros_like(spikes[stage.v])
+        currents[0] = mixed.unsqueeze(2).half()
+        return self.fire(currents)
 
 
 def clips_per_second(work: Callable[[], Any], clips: int, repeats: int = 5) -> float:
@@ -146,45 +141,51 @@ def clips_per_second(work: Callable[[], Any], clips: int, repeats: int = 5) -> f
 
 
 @torch.inference_mode()
-def compare(model: Falcon, batch: int) -> dict[str, Any]:
+def compare(model: Qnn, batch: int) -> dict[str, Any]:
     torch.manual_seed(1)
-    x = torch.randn(batch, model.config.tokens, model.config.features, device="cuda")
-    network = convert(model)
-    delays = dict.fromkeys(model.config.boundaries, 1)
-    ordinary = Ordinary(model)
-    agreeing = (ordinary.predict(x) == network.predict(x, None, delays)).double().mean()
-    ours = clips_per_second(lambda: network.predict(x, None, delays), batch)
+    network = model.network
+    x = torch.randn(batch, *network.source.input, device="cuda")
+    snn, delays, ordinary = convert(model), dict.fromkeys(network.boundaries, 1), Ordinary(model)
+    agreeing = (ordinary.predict(x) == snn.predict(x, None, delays)).double().mean()
+    ours = clips_per_second(lambda: snn.predict(x, None, delays), batch)
     theirs = clips_per_second(lambda: ordinary.predict(x), batch)
     return {
-        "gpu": torch.cuda.get_device_name(), "batch": batch, "falcon_clips_per_second": ours,
-        "spikingjelly_clips_per_second": theirs, "ratio": ours / theirs,
-        "equal_predictions": float(agreeing),
+        "network": network.name, "slots": network.slots, "gpu": torch.cuda.get_device_name(),
+        "batch": batch, "falcon_clips_per_second": ours, "spikingjelly_clips_per_second": theirs,
+        "ratio": ours / theirs, "equal_predictions": float(agreeing),
     }  # fmt: skip
+
+
+def untrained(name: str) -> Qnn:
+    model = Qnn(built_in(name)).cuda()
+    with torch.no_grad():
+        for _ in range(5):  # batch norm needs statistics
+            model(torch.randn(256, 98, 64, device="cuda"))
+    return model
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--checkpoint", type=Path)
-    parser.add_argument("--model", default="medium")
+    parser.add_argument("--networks", default="medium,kestrel-7")
     parser.add_argument("--batch", type=int, default=2048)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     if arguments.checkpoint is None:
-        model = Falcon(falcon_config(arguments.model, "gsc")).cuda()
-        with torch.no_grad():
-            for _ in range(5):  # batch norm needs statistics
-                model(torch.randn(256, 98, 64, device="cuda"))
+        models = [untrained(name) for name in arguments.networks.split(",")]
     else:
-        model = load_model(arguments.checkpoint)[0].cuda()
-    result = compare(model.eval(), arguments.batch)
-    if arguments.json:
-        print(json.dumps(result, indent=1))
-        return
-    ours, theirs = result["falcon_clips_per_second"], result["spikingjelly_clips_per_second"]
-    print(
-        f"{result['gpu']}, batch {result['batch']}: {ours:,.0f} clips/s, SpikingJelly {theirs:,.0f}"
-    )
-    print(f"{result['ratio']:.1f}x; {result['equal_predictions']:.2%} of the predictions are equal")
+        models = [load_model(arguments.checkpoint)[0].cuda()]
+    for model in models:
+        result = compare(model.eval(), arguments.batch)
+        if arguments.json:
+            print(json.dumps(result))
+            continue
+        ours, theirs = result["falcon_clips_per_second"], result["spikingjelly_clips_per_second"]
+        print(
+            f"{result['network']}, T = {result['slots']}, {result['gpu']}, batch {arguments.batch}"
+        )
+        print(f"  {ours:,.0f} clips/s, SpikingJelly {theirs:,.0f}: {result['ratio']:.1f}x; "
+              f"{result['equal_predictions']:.2%} of the predictions are equal")  # fmt: skip
 
 
 if __name__ == "__main__":

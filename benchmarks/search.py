@@ -17,14 +17,10 @@ import numpy as np
 from benchmarks.search_bed import Bed
 from benchmarks.search_nsga2 import nsga2
 
-from falcon_snn.cli.networks import falcon_predictor
-from falcon_snn.config import FalconConfig
 from falcon_snn.files import replacing, write_json
 from falcon_snn.hardware.profile import load_profile
-from falcon_snn.pipeline.batch import core_cycles_many
-from falcon_snn.pipeline.falcon_graph import falcon_graph
+from falcon_snn.network.falcon import FalconConfig, falcon
 from falcon_snn.pipeline.schedule import Delays
-from falcon_snn.pipeline.timing import qnn_cycles
 from falcon_snn.search.evaluations import Evaluations
 from falcon_snn.search.frontier import FrontierSettings, frontier
 from falcon_snn.search.pareto import Point, choose, dominates, hypervolume, pareto_filter
@@ -32,7 +28,8 @@ from falcon_snn.search.pds import Gates, pds
 from falcon_snn.search.predictor import Correct, Predictor, local_engine
 from falcon_snn.search.run import Method
 from falcon_snn.search.space import Schedule, Space
-from falcon_snn.training.checkpoint import load_checkpoint
+from falcon_snn.training.checkpoint import load_metadata
+from falcon_snn.workflow.searching import predictor_of, search_space
 
 CLIPS = 2400  # of a bed, both halves
 GATES = Gates()
@@ -67,32 +64,21 @@ class Contest(NamedTuple):
 
 def contests(arguments: argparse.Namespace) -> Iterator[Contest]:
     if arguments.checkpoint:
-        space = falcon_space(load_checkpoint(arguments.checkpoint)[0].config, arguments.delta_max)
-        whole: Predictor = falcon_predictor(
-            arguments.checkpoint, arguments.data, "validation", limit=arguments.limit, half=None,
-            device="auto",
-        )  # fmt: skip
+        network = load_metadata(arguments.checkpoint).network
+        space = search_space(network, load_profile(), arguments.delta_max)
+        whole: Predictor = predictor_of(arguments.checkpoint, arguments.data, limit=arguments.limit)
         yield contest(arguments.checkpoint.name, space, whole)
         return
     for seed in arguments.seeds:
-        config = FalconConfig(blocks=arguments.blocks, features=64, tokens=98)
+        network = falcon(FalconConfig("bed", arguments.blocks, features=64, tokens=98))
         whole = Bed(arguments.blocks, seed, CLIPS)
-        yield contest(f"bed {seed}", falcon_space(config, arguments.delta_max), whole)
+        space = search_space(network, load_profile(), arguments.delta_max)
+        yield contest(f"bed {seed}", space, whole)
 
 
 def contest(name: str, space: Space, whole: Predictor) -> Contest:
     known: dict[Schedule, Correct] = {}
     return Contest(name, space, Halved(whole, 0, known), Halved(whole, 1, known))
-
-
-def falcon_space(config: FalconConfig, delta_max: int) -> Space:
-    graph, profile = falcon_graph(config), load_profile()
-    return Space(
-        graph.boundaries,
-        lambda delays: core_cycles_many(graph, delays, profile),
-        qnn_cycles(graph, profile),
-        delta_max,
-    )
 
 
 def share(evaluations: Evaluations, points: list[Point]) -> float:

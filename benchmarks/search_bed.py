@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from falcon_snn.config import boundaries
+from falcon_snn.network.falcon import FalconConfig, falcon
 from falcon_snn.pipeline.schedule import Delays
 from falcon_snn.search.predictor import Correct
 
@@ -111,7 +111,8 @@ class Bed:
     def __init__(self, blocks: int, seed: int, clips: int) -> None:
         qnn = trained(blocks, seed)
         features, self.labels = synthetic_clips(clips, seed=2000 + seed)
-        self.boundaries = boundaries(blocks)
+        network = falcon(FalconConfig("bed", blocks, features=64, tokens=98))
+        self.boundaries = network.boundaries
         self._p: dict[str, NDArray[np.float32]] = {
             name: (value if name.startswith("head") else _rounded(value)).detach().numpy()
             for name, value in qnn.named_parameters()

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import torch
 
-from falcon_snn.config import falcon_config
 from falcon_snn.data.examples import Examples
 from falcon_snn.network.convert import convert
-from falcon_snn.network.model import Falcon
-from falcon_snn.search.falcon_predictor import FalconPredictor
+from falcon_snn.network.qnn import Qnn
+from falcon_snn.search.network_predictor import NetworkPredictor
 from falcon_snn.search.pds import candidates
 from falcon_snn.training.checkpoint import load_model
+from falcon_snn.workflow.networks import built_in
 
 DELTA_MAX = 3
 
@@ -27,7 +27,7 @@ DELTA_MAX = 3
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--checkpoint", type=Path)
-    parser.add_argument("--model", default="large")
+    parser.add_argument("--network", default="large")
     parser.add_argument("--schedules", type=int, default=916)
     parser.add_argument("--clips", type=int, default=9_981)
     parser.add_argument("--json", action="store_true")
@@ -35,21 +35,21 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
     if arguments.checkpoint is None:
-        model = Falcon(falcon_config(arguments.model, "gsc")).to(device)
+        model = Qnn(built_in(arguments.network)).to(device)
         with torch.no_grad():
             for _ in range(5):  # batch norm needs statistics
                 model(torch.randn(64, 98, 64, device=device))
     else:
         model = load_model(arguments.checkpoint)[0].to(device)
-    config = model.config
-    x = torch.randn(min(arguments.clips, 1024), config.tokens, config.features)
+    network = model.network
+    x = torch.randn(min(arguments.clips, 1024), 98, 64)
     x = x.repeat(-(-arguments.clips // len(x)), 1, 1)[: arguments.clips]
-    labels = torch.randint(0, config.classes, (arguments.clips,))
-    lengths = torch.full((arguments.clips,), config.tokens)
+    labels = torch.randint(0, network.classes, (arguments.clips,))
+    lengths = torch.full((arguments.clips,), 98)
     names = [str(clip) for clip in range(arguments.clips)]
-    words = tuple(map(str, range(config.classes)))
-    predictor = FalconPredictor(convert(model.eval()), Examples(x, lengths, labels, names, words))
-    boundaries = config.boundaries
+    words = tuple(map(str, range(network.classes)))
+    predictor = NetworkPredictor(convert(model.eval()), Examples(x, lengths, labels, names, words))
+    boundaries = network.boundaries
     current = (1,) * len(boundaries)
     for delay in range(1, DELTA_MAX + 1):  # compile the kernels outside the measured time
         predictor.correct(dict.fromkeys(boundaries, delay))

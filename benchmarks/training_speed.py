@@ -15,13 +15,13 @@ from pathlib import Path
 import torch
 from lightning.fabric import Fabric
 
-from falcon_snn.config import falcon_config
 from falcon_snn.data.examples import Examples
-from falcon_snn.network.model import Falcon
+from falcon_snn.network.qnn import Qnn
 from falcon_snn.training.batches import Clips
 from falcon_snn.training.loop import EpochResult, train
 from falcon_snn.training.recipe import load_recipe
 from falcon_snn.training.step import Job
+from falcon_snn.workflow.networks import built_in
 
 
 def noise(clips: int, words: int) -> Examples:
@@ -40,8 +40,8 @@ def measure(phase: str, model_name: str, clips: int, epochs: int, compiled: bool
         precision="bf16-mixed" if on_gpu else "32-true",
     )  # fmt: skip
     recipe = replace(load_recipe(phase), epochs=epochs)
-    model = Falcon(falcon_config(model_name, "gsc", classes=30))
-    delays = dict.fromkeys(model.config.boundaries, 1) if recipe.spiking else None
+    model = Qnn(built_in(model_name, classes=30))
+    delays = dict.fromkeys(model.network.boundaries, 1) if recipe.spiking else None
     validation = noise(max(1, clips * 6_798 // 51_088), 30)
     training = Clips(noise(clips, 30), recipe, fabric.device, torch.zeros(0))
     ends: list[float] = []
@@ -60,7 +60,7 @@ def measure(phase: str, model_name: str, clips: int, epochs: int, compiled: bool
         train(job, fabric, watch)
     report = {
         "phase": phase,
-        "model": model_name,
+        "network": model_name,
         "clips": clips,
         "batch": recipe.batch,
         "compiled": compiled,
@@ -77,12 +77,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clips", type=int, default=51_088)
     parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--model", default="medium")
+    parser.add_argument("--network", default="medium")
     parser.add_argument("--phases", default="qnn,qat")
     parser.add_argument("--eager", action="store_true", help="without torch.compile")
     arguments = parser.parse_args()
     for phase in arguments.phases.split(","):
-        measure(phase, arguments.model, arguments.clips, arguments.epochs, not arguments.eager)
+        measure(phase, arguments.network, arguments.clips, arguments.epochs, not arguments.eager)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Energy adds up, follows what it should follow, and rests on operations that are counted right."""
 
 from dataclasses import replace
+from math import prod
 
 import pytest
 import torch
@@ -10,7 +11,6 @@ from tests.random_networks import profiles
 from tests.training_data import CONFIG
 from torch import Tensor
 
-from falcon_snn.config import FalconConfig, falcon_config
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.energy import (
     ANALOG_PARTS,
@@ -21,39 +21,44 @@ from falcon_snn.hardware.energy import (
     arithmetic_pj,
 )
 from falcon_snn.hardware.profile import Profile, load_profile, with_value
-from falcon_snn.network.activity import measure, schedule_energy
+from falcon_snn.network.activity import measure, network_energy, schedule_energy
 from falcon_snn.network.convert import convert
-from falcon_snn.network.integer import IntegerFalcon
-from falcon_snn.network.model import Falcon
-from falcon_snn.network.qnn import qnn_values
+from falcon_snn.network.description import Network
+from falcon_snn.network.falcon import PUBLISHED, falcon, falcon_config
+from falcon_snn.network.integer import Snn
+from falcon_snn.network.qnn import Qnn
+from falcon_snn.network.witness import witness
 from falcon_snn.neuron.packed import unpack
-from falcon_snn.pipeline.energy import Activity, Energy, falcon_energy, layer_name
-from falcon_snn.pipeline.falcon_graph import falcon_graph
-from falcon_snn.pipeline.schedule import parse_schedule
+from falcon_snn.pipeline.energy import Activity, Energy, layer_name
+from falcon_snn.pipeline.schedule import Delays, parse_delays
+
+Case = tuple[Network, Delays | None, Profile, float]
 
 
-def even_activity(config: FalconConfig, tokens: int, rate: float) -> Activity:
+def even_activity(network: Network, rate: float) -> Activity:
     """Every neuron spikes in the same share of its slots."""
-    graph = falcon_graph(config, tokens)
-    arrays = [stage for stage in graph.stages if stage.kind == "analog"]
-    rows = {layer_name(s): rate * s.inner * s.copies * config.slots for s in arrays}
-    neurons = {layer_name(s): s.columns * s.copies for s in arrays}
-    for stage in graph.stages:
-        if stage.kind == "residual":
-            neurons[stage.name] = config.hidden * tokens
-    spikes = {name: rate * count * config.slots for name, count in neurons.items()}
-    return Activity(tokens, rows, spikes, neurons)
+    arrays = [stage for stage in network.graph.stages if stage.kind == "analog"]
+    rows = {layer_name(s): rate * s.inner * s.copies * network.slots for s in arrays}
+    firing = [stage for stage in network.inner_stages if stage.emits == "spikes"]
+    neurons = {stage.name: prod(network.shapes[stage.name]) for stage in firing}
+    spikes = {name: rate * count * network.slots for name, count in neurons.items()}
+    return Activity(network.source.name, rows, spikes, neurons)
 
 
-def fastest(config: FalconConfig) -> dict[str, int]:
-    return dict.fromkeys(config.boundaries, 1)
+def fastest(network: Network) -> Delays:
+    return dict.fromkeys(network.boundaries, 1)
+
+
+def longer(network: Network, tokens: int) -> Network:
+    """The same network for clips of other lengths."""
+    return network.with_source(input=(tokens, *network.source.input[1:]))
 
 
 @pytest.mark.parametrize(("model", "mj"), [("medium", 0.8093), ("large", 1.0627)])
 def test_accesses_before_any_dependence_on_data(model: str, mj: float) -> None:
-    config, profile = falcon_config(model, "gsc"), load_profile()
-    delays = parse_schedule("balanced", config, "gsc", model)
-    energy = falcon_energy(config, delays, even_activity(config, 98, 1.0), profile)
+    network, profile = falcon(falcon_config(model, "gsc")), load_profile()
+    delays = parse_delays("balanced", network.boundaries, 7, PUBLISHED[network.name])
+    energy = network_energy(network, even_activity(network, 1.0), delays, profile)
     accesses = sum(work.accesses for work in energy.work.values())
     assert accesses * profile.access_pj * 1e-9 == pytest.approx(mj, abs=5e-5)
     if model == "medium":
@@ -65,26 +70,25 @@ def test_accesses_before_any_dependence_on_data(model: str, mj: float) -> None:
 
 def test_the_array_stays_between_the_bounds_that_the_papers_sums_leave() -> None:
     for model, low, high in (("medium", 1.4e-3, 3.5e-3), ("large", 0.0, 5.9e-3)):
-        config = falcon_config(model, "gsc")
-        energy = falcon_energy(config, None, even_activity(config, 98, 0.1), load_profile())
+        network = falcon(falcon_config(model, "gsc"))
+        energy = network_energy(network, even_activity(network, 0.1), None, load_profile())
         assert low < energy.digital_mj < high
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[FalconConfig, dict[str, int] | None, Profile, float]:
+def cases(draw: st.DrawFn) -> Case:
     slots = draw(st.integers(1, 7))
-    config = replace(CONFIG, slots=slots, qk_prefix=draw(st.integers(1, slots)), blocks=2)
-    delays = {name: draw(st.integers(1, slots)) for name in config.boundaries}
+    prefix = draw(st.integers(1, slots))
+    network = falcon(replace(CONFIG, slots=slots, qk_prefix=prefix, blocks=2))
+    delays = {name: draw(st.integers(1, slots)) for name in network.boundaries}
     profile = with_value(draw(profiles()), "weight_slices", draw(st.integers(1, 4)))
-    return config, draw(st.sampled_from([delays, None])), profile, draw(st.floats(0, 1))
+    return network, draw(st.sampled_from([delays, None])), profile, draw(st.floats(0, 1))
 
 
 @given(cases())
-def test_parts_and_stages_add_up(
-    case: tuple[FalconConfig, dict[str, int] | None, Profile, float],
-) -> None:
-    config, delays, profile, rate = case
-    energy = falcon_energy(config, delays, even_activity(config, 10, rate), profile)
+def test_parts_and_stages_add_up(case: Case) -> None:
+    network, delays, profile, rate = case
+    energy = network_energy(network, even_activity(network, rate), delays, profile)
     assert tuple(energy.analog_parts) == ANALOG_PARTS
     assert tuple(energy.digital_parts) == DIGITAL_PARTS
     parts = sum(energy.analog_parts.values()) + sum(energy.digital_parts.values())
@@ -97,12 +101,10 @@ def test_parts_and_stages_add_up(
 
 
 @given(cases())
-def test_silence_saves_conduction_and_nothing_else(
-    case: tuple[FalconConfig, dict[str, int] | None, Profile, float],
-) -> None:
-    config, delays, profile, rate = case
-    busy = falcon_energy(config, delays, even_activity(config, 10, rate), profile)
-    silent = falcon_energy(config, delays, even_activity(config, 10, 0.0), profile)
+def test_silence_saves_conduction_and_nothing_else(case: Case) -> None:
+    network, delays, profile, rate = case
+    busy = network_energy(network, even_activity(network, rate), delays, profile)
+    silent = network_energy(network, even_activity(network, 0.0), delays, profile)
     assert silent.analog_parts[CONDUCTION] == 0
     for part in ANALOG_PARTS[1:]:
         assert silent.analog_parts[part] == busy.analog_parts[part] > 0
@@ -110,13 +112,12 @@ def test_silence_saves_conduction_and_nothing_else(
 
 
 @given(cases(), st.integers(1, 20))
-def test_twice_the_tokens_take_twice_the_dynamic_energy(
-    case: tuple[FalconConfig, dict[str, int] | None, Profile, float], tokens: int
-) -> None:
-    config, delays, profile, rate = case
+def test_twice_the_tokens_take_twice_the_dynamic_energy(case: Case, tokens: int) -> None:
+    network, delays, profile, rate = case
 
     def dynamic(length: int) -> dict[str, float]:
-        energy = falcon_energy(config, delays, even_activity(config, length, rate), profile)
+        clip = longer(network, length)
+        energy = network_energy(clip, even_activity(clip, rate), delays, profile)
         return {part: pj for part, pj in energy.analog_parts.items() if part != STATIC}
 
     once, twice = dynamic(tokens), dynamic(2 * tokens)
@@ -124,27 +125,25 @@ def test_twice_the_tokens_take_twice_the_dynamic_energy(
 
 
 @given(cases())
-def test_more_slices_cost_more(
-    case: tuple[FalconConfig, dict[str, int] | None, Profile, float],
-) -> None:
-    config, delays, profile, rate = case
-    activity = even_activity(config, 10, rate)
+def test_more_slices_cost_more(case: Case) -> None:
+    network, delays, profile, rate = case
+    activity = even_activity(network, rate)
 
     def analog_mj(slices: int) -> float:
         chip = with_value(profile, "weight_slices", slices)
-        return falcon_energy(config, delays, activity, chip).analog_mj
+        return network_energy(network, activity, delays, chip).analog_mj
 
     energies = [analog_mj(slices) for slices in (1, 2, 4)]
     assert energies[0] < energies[1] < energies[2] <= 4 * energies[0] * (1 + 1e-9)
 
 
 def test_a_prefix_saves_passes_of_q_and_k() -> None:
-    config, profile = falcon_config("medium", "gsc"), load_profile()
-    activity = even_activity(config, 98, 0.1)
+    network, profile = falcon(falcon_config("medium", "gsc")), load_profile()
+    activity = even_activity(network, 0.1)
 
     def accesses(prefix: int) -> dict[str, float]:
-        chosen = replace(config, qk_prefix=prefix)
-        work = falcon_energy(chosen, fastest(config), activity, profile).work
+        chosen = network.with_prefix(prefix)
+        work = network_energy(chosen, activity, fastest(network), profile).work
         return {name: one.accesses for name, one in work.items()}
 
     whole, three = accesses(7), accesses(3)
@@ -153,10 +152,10 @@ def test_a_prefix_saves_passes_of_q_and_k() -> None:
         assert three[name] == pytest.approx(expected)
 
 
-def small_network(prefix: int | None = None) -> IntegerFalcon:
+def small_network(prefix: int | None = None) -> Snn:
     """A network whose random weights make it spike everywhere."""
     torch.manual_seed(7)
-    model = Falcon(replace(CONFIG, qk_prefix=prefix, blocks=2)).train()
+    model = Qnn(falcon(replace(CONFIG, qk_prefix=prefix, blocks=2))).train()
     with torch.no_grad():
         for _ in range(20):
             model(clips(8))
@@ -167,14 +166,14 @@ def clips(count: int) -> Tensor:
     return torch.randn(count, 10, 8, generator=torch.Generator().manual_seed(4))
 
 
-def slow_accumulates(network: IntegerFalcon, x: Tensor, delays: dict[str, int]) -> dict[str, float]:
+def slow_accumulates(snn: Snn, x: Tensor, delays: Delays) -> dict[str, float]:
     """Walk over every output, every tap and every slot, and count the spikes that arrive."""
-    config = network.config
-    streams = network.streams(x, None, delays, "torch")
+    config, network = replace(CONFIG, blocks=2), snn.network
+    streams = snn.streams(x, None, delays, "torch")
     trains = {
         name: unpack(network.inner(name, stream), config.slots).tolist()
         for name, stream in streams.items()
-        if network.kind(name) != "code"
+        if network.by_name[name].emits == "spikes"
     }
     found: dict[str, float] = {}
     tokens, quarter = x.shape[1], config.features // 4
@@ -209,7 +208,7 @@ def slow_accumulates(network: IntegerFalcon, x: Tensor, delays: dict[str, int]) 
             found[name] = sum(spikes_in(trains[branch]) for branch in branches) / len(x)
         before = f"{b}.residual2"
     for name, (source, outputs) in dense.items():
-        read = trains[source][: config.prefix] if name.endswith((".q", ".k")) else trains[source]
+        read = trains[source][: network.prefix] if name.endswith((".q", ".k")) else trains[source]
         found[name] = sum(spikes_in(read) for _ in range(outputs)) / len(x)
     found["classifier"] = spikes_in(trains[before]) / len(x)
     return found
@@ -221,56 +220,58 @@ def spikes_in(train: object) -> int:
 
 @pytest.mark.parametrize("prefix", [None, 2])
 def test_operations_equal_a_slow_count(prefix: int | None) -> None:
-    network, x = small_network(prefix), clips(3)
-    config = network.config
-    delays = fastest(config) | {"stem.conv2": 2, "block0.ffn1": 3}
-    energy, predictions = schedule_energy(network, [(x[:2], None), (x[2:], None)], delays,
+    snn, x = small_network(prefix), clips(3)
+    delays = fastest(snn.network) | {"stem.conv2": 2, "block0.ffn1": 3}
+    energy, predictions = schedule_energy(snn, [(x[:2], None), (x[2:], None)], delays,
                                           load_profile())  # fmt: skip
-    assert torch.equal(predictions, network.predict(x, None, delays))
-    expected = slow_accumulates(network, x, delays)
+    assert torch.equal(predictions, snn.predict(x, None, delays))
+    expected = slow_accumulates(snn, x, delays)
     assert min(expected.values()) > 0
     counted = {name: n.accumulates for name, n in energy.operations.items() if n.accumulates}
     assert counted == pytest.approx(expected)
     # every head, query and key: one product per channel of a head, in Q K^T and in A V
-    products = sum(1 for _ in range(config.heads * 10 * 10 * config.head_size))
+    products = sum(1 for _ in range(CONFIG.heads * 10 * 10 * (CONFIG.hidden // CONFIG.heads)))
     assert energy.operations["block1.qk"] == Operations(macs_8x8=products)
     assert energy.operations["block1.av"] == Operations(macs_8x4=products)
-    assert energy.operations["encoder"].macs_8x8 == 10 * 4 * config.encoder_channels * 25
-    assert energy.operations["classifier"].macs_8x8 == config.hidden * config.classes
+    assert energy.operations["encoder"].macs_8x8 == 10 * 4 * CONFIG.encoder_channels * 25
+    assert energy.operations["classifier"].macs_8x8 == CONFIG.hidden * CONFIG.classes
 
 
 def test_the_qnn_drives_the_bits_of_its_counts() -> None:
-    network, x = small_network(), clips(3)
-    energy, predictions = schedule_energy(network, [(x, None)], None, load_profile())
-    values, scores = qnn_values(network, x, None)
+    snn, x = small_network(), clips(3)
+    energy, predictions = schedule_energy(snn, [(x, None)], None, load_profile())
+    values, scores = witness(snn, x, None)
     assert torch.equal(predictions, scores.argmax(dim=1))
     for layer, source in (("stem.fc1", "stem.conv2"), ("block0.q", "stem.fc2"),
                           ("block1.ffn2", "block1.ffn1")):  # fmt: skip
         bits = sum(int(n).bit_count() for n in values[source].flatten().tolist()) / len(x)
         assert energy.activity.rows[layer] == pytest.approx(bits)
-    assert energy.operations["stem.fc1"].macs_8x4 == network.config.stem_width * 16 * 10
+    assert (
+        energy.operations["stem.fc1"].macs_8x4
+        == CONFIG.features // 4 * CONFIG.stem_channels * 16 * 10
+    )
     assert energy.work["stem.fc1"].accesses == 1 * 4 * 10 * 2  # 8 rows, 16 columns, 2 bits
 
 
 def test_padding_is_not_counted() -> None:
-    network, x = small_network(), clips(4)[:, :6]
-    delays = fastest(network.config)
+    snn, x = small_network(), clips(4)[:, :6]
+    delays = fastest(snn.network)
     padded = torch.nn.functional.pad(x, (0, 0, 0, 4), value=3.0)
-    short, _ = measure(network, [(x, None)], delays)
-    masked, _ = measure(network, [(padded, torch.full((4,), 6))], delays)
+    short, _ = measure(snn, [(x, None)], delays)
+    masked, _ = measure(snn, [(padded, torch.full((4,), 6))], delays)
     assert masked.rows == pytest.approx(short.rows)
     assert masked.spikes == pytest.approx(short.spikes)
     with pytest.raises(FalconError, match="no clips"):
-        measure(network, [], delays)
+        measure(snn, [], delays)
 
 
 def test_a_qnn_makes_fewer_accesses_but_multiplies() -> None:
-    config = falcon_config("medium", "gsc")
+    network = falcon(falcon_config("medium", "gsc"))
 
-    def energy(delays: dict[str, int] | None, hardware: str) -> Energy:
-        return falcon_energy(config, delays, even_activity(config, 98, 0.1), load_profile(hardware))
+    def energy(delays: Delays | None, hardware: str) -> Energy:
+        return network_energy(network, even_activity(network, 0.1), delays, load_profile(hardware))
 
-    qnn, snn = energy(None, "45nm"), energy(fastest(config), "45nm")
+    qnn, snn = energy(None, "45nm"), energy(fastest(network), "45nm")
     assert sum(w.accesses for w in qnn.work.values()) * 7 == pytest.approx(
         sum(w.accesses for w in snn.work.values()) * 3
     )
@@ -284,9 +285,9 @@ def test_a_qnn_makes_fewer_accesses_but_multiplies() -> None:
 @given(st.data())
 def test_on_the_papers_chip_a_schedule_moves_no_static_energy(data: st.DataObject) -> None:
     """All passes take the same time there, so a layer never pauses between two of them."""
-    config = falcon_config("medium", "gsc")
-    delays = {name: data.draw(st.integers(1, 7)) for name in config.boundaries}
-    activity = even_activity(config, 98, 0.1)
-    one = falcon_energy(config, delays, activity, load_profile())
-    other = falcon_energy(config, fastest(config), activity, load_profile())
+    network = falcon(falcon_config("medium", "gsc"))
+    delays = {name: data.draw(st.integers(1, 7)) for name in network.boundaries}
+    activity = even_activity(network, 0.1)
+    one = network_energy(network, activity, delays, load_profile())
+    other = network_energy(network, activity, fastest(network), load_profile())
     assert one.analog_parts == pytest.approx(other.analog_parts)

@@ -11,13 +11,14 @@ from tests.training_data import WORDS, write_spikes
 from typer.testing import CliRunner
 
 from falcon_snn.cli.main import app
-from falcon_snn.config import FalconConfig, falcon_config
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import load_profile, parse_profile, profile_toml
-from falcon_snn.network.activity import measure
+from falcon_snn.network.activity import measure, network_energy
 from falcon_snn.network.convert import convert
-from falcon_snn.network.model import Falcon
-from falcon_snn.pipeline.energy import Activity, falcon_energy
+from falcon_snn.network.description import Network
+from falcon_snn.network.falcon import falcon, falcon_config
+from falcon_snn.network.qnn import Qnn
+from falcon_snn.pipeline.energy import Activity
 from falcon_snn.report.energy import Configuration, fitted_profile, front_of, published
 from falcon_snn.training.checkpoint import Metadata, prefixed, save_checkpoint
 
@@ -33,12 +34,12 @@ def call(*arguments: object) -> Any:
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A checkpoint and the clips that it knows the words of."""
     folder = tmp_path_factory.mktemp("energy")
-    config = replace(falcon_config("tiny", "ssc", classes=3), slots=3)
+    network = falcon(falcon_config("tiny", "ssc", classes=3, slots=3))
     torch.manual_seed(1)
-    metadata = Metadata(config, WORDS, {"encoding": "even"}, 1, 0, {},
-                        dict.fromkeys(config.boundaries, 2))  # fmt: skip
+    metadata = Metadata(network, WORDS, {}, 1, 0, {},
+                        dict.fromkeys(network.boundaries, 2))  # fmt: skip
     checkpoint = folder / "tiny.safetensors"
-    save_checkpoint(checkpoint, metadata, prefixed("model.", Falcon(config).state_dict()))
+    save_checkpoint(checkpoint, metadata, prefixed("model.", Qnn(network).state_dict()))
     return checkpoint, write_spikes(folder / "spikes", clips=6)
 
 
@@ -81,26 +82,28 @@ def test_the_report_adds_up(
         call("energy", "--checkpoint", checkpoint, "--data", data, "--figure", tmp_path / "a.gif")
 
 
-def measured(blocks: int) -> tuple[FalconConfig, Activity]:
+def measured(blocks: int) -> tuple[Network, Activity]:
     """A Falcon with random weights, and what it does on noise."""
     torch.manual_seed(blocks)
-    config = falcon_config({3: "medium", 5: "large"}[blocks], "gsc")
-    model = Falcon(config).train()
+    network = falcon(falcon_config({3: "medium", 5: "large"}[blocks], "gsc"))
+    model = Qnn(network).train()
     x = torch.randn(2, 98, 64)
     with torch.no_grad():
         for _ in range(5):
             model(x)
-    delays = dict.fromkeys(config.boundaries, 1)
-    return config, measure(convert(model.eval()), [(x, None)], delays)[0]
+    delays = dict.fromkeys(network.boundaries, 1)
+    return network, measure(convert(model.eval()), [(x, None)], delays)[0]
 
 
 def test_fit_on_medium_predict_large() -> None:
     profile = load_profile()
-    config, activity = measured(3)
-    delays = dict.fromkeys(config.boundaries, 1)
+    network, activity = measured(3)
+    delays = dict.fromkeys(network.boundaries, 1)
 
     def configuration(chip: Any) -> Configuration:
-        return Configuration("fastest", delays, falcon_energy(config, delays, activity, chip), 90.0)
+        return Configuration(
+            "fastest", delays, network_energy(network, activity, delays, chip), 90.0
+        )
 
     before = published("gsc-medium", configuration(profile))
     assert before is not None
@@ -123,28 +126,28 @@ def test_fit_on_medium_predict_large() -> None:
         assert after["figures"][name]["error_percent"] == pytest.approx(0, abs=1e-3)
     for row in after["would_close_alone"]:  # there is no gap left to close
         assert row["needed"] == pytest.approx(row["ours"], rel=1e-3)
-    config, activity = measured(5)
-    delays = dict.fromkeys(config.boundaries, 1)
+    network, activity = measured(5)
+    delays = dict.fromkeys(network.boundaries, 1)
     large = published("gsc-large", configuration(fitted))
     assert large is not None
     assert large["figures"]["analog"]["kind"] == "predicted, fitted on gsc-medium"
     assert -12 < large["figures"]["analog"]["error_percent"] < 0
     with pytest.raises(FalconError, match="this one is gsc-large"):
         fitted_profile("gsc-large", configuration(profile))
-    config, activity = measured(3)
-    delays = dict.fromkeys(config.boundaries, 1)
+    network, activity = measured(3)
+    delays = dict.fromkeys(network.boundaries, 1)
     with pytest.raises(FalconError, match="tile_static_uw cannot be fitted: without static power"):
         fitted_profile("gsc-medium", configuration(replace(profile, access_pj=40.0)))
 
 
 def test_each_closing_value_closes_the_gap() -> None:
     profile = load_profile()
-    config, activity = measured(3)
-    delays = dict.fromkeys(config.boundaries, 1)
+    network, activity = measured(3)
+    delays = dict.fromkeys(network.boundaries, 1)
 
     def compared(chip: Any, rows: float = 1.0) -> dict[str, Any]:
         changed = replace(activity, rows={name: n * rows for name, n in activity.rows.items()})
-        energy = falcon_energy(config, delays, changed, chip)
+        energy = network_energy(network, changed, delays, chip)
         found = published("gsc-medium", Configuration("fastest", delays, energy, 90.0))
         assert found is not None
         return found
@@ -163,14 +166,14 @@ def test_each_closing_value_closes_the_gap() -> None:
 
 
 def test_the_front_has_three_axes() -> None:
-    config, activity = measured(3)
-    slow = dict.fromkeys(config.boundaries, 7)
-    fast = dict.fromkeys(config.boundaries, 1)
+    network, activity = measured(3)
+    slow = dict.fromkeys(network.boundaries, 7)
+    fast = dict.fromkeys(network.boundaries, 1)
     chip = load_profile()
 
     def row(name: str, delays: dict[str, int], rows: float, accuracy: float) -> Configuration:
         changed = replace(activity, rows={key: n * rows for key, n in activity.rows.items()})
-        return Configuration(name, delays, falcon_energy(config, delays, changed, chip), accuracy)
+        return Configuration(name, delays, network_energy(network, changed, delays, chip), accuracy)
 
     rows = [row("fast", fast, 1.0, 90.0), row("frugal", slow, 0.5, 90.0),
             row("accurate", slow, 1.0, 91.0), row("worst", slow, 1.0, 90.0),

@@ -7,11 +7,11 @@ import pytest
 from tests.event_simulation import Network, quantised, simulate, spiking
 from tests.random_graphs import PAPER, random_graph, random_profile
 
-from falcon_snn.config import FalconConfig, falcon_config
 from falcon_snn.hardware.profile import Profile
-from falcon_snn.pipeline.falcon_graph import falcon_graph
+from falcon_snn.network import description
+from falcon_snn.network.falcon import PUBLISHED, FalconConfig, falcon, falcon_config
 from falcon_snn.pipeline.graph import Graph
-from falcon_snn.pipeline.schedule import parse_schedule
+from falcon_snn.pipeline.schedule import Delays, parse_delays
 from falcon_snn.pipeline.timing import time_qnn, time_snn
 from falcon_snn.report.published import MAIN_RESULTS, QK_PREFIX, UNIFORM_DELAYS_GSC_LARGE
 
@@ -35,6 +35,11 @@ def core_us(network: Network) -> float:
     return max(sample.ready[name][-1] for name in network.graph.outputs) / 100
 
 
+def published(network: description.Network, name: str) -> Delays:
+    """A schedule by name, the paper's among them."""
+    return parse_delays(name, network.boundaries, network.slots, PUBLISHED[network.name])
+
+
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_random_graphs_agree_in_every_slot(chunk: int) -> None:
     for case in range(CASES_PER_CHUNK):
@@ -50,14 +55,14 @@ def test_random_falcons_agree_in_every_slot(chunk: int) -> None:
         random = Random(f"falcon {chunk} {case}")
         slots = random.randint(1, 8)
         config = FalconConfig(
-            blocks=random.randint(1, 3), features=64, tokens=random.randint(1, 130),
+            "random", blocks=random.randint(1, 3), features=64, tokens=random.randint(1, 130),
             heads=random.choice([1, 2, 5]), slots=slots,
             qk_prefix=random.choice([None, random.randint(1, slots)]),
         )  # fmt: skip
         profile = random.choice(
             [random_profile(random), PAPER, replace(PAPER, attention="streamed")]
         )
-        graph = falcon_graph(config)
+        graph = falcon(config).graph
         delays = {name: random.randint(1, slots) for name in graph.boundaries}
         assert_equal_everywhere(graph, delays, profile)
 
@@ -65,25 +70,24 @@ def test_random_falcons_agree_in_every_slot(chunk: int) -> None:
 @pytest.mark.parametrize("setting", MAIN_RESULTS)
 def test_the_simulation_alone_gives_the_published_figures(setting: str) -> None:
     dataset, model = setting.split("-")
-    config = falcon_config(model, dataset)
-    graph = falcon_graph(config)
+    chosen = falcon(falcon_config(model, dataset))
     for configuration, figures in MAIN_RESULTS[setting].items():
         if configuration == "qnn":
-            network = quantised(graph, PAPER, passes=3)
+            network = quantised(chosen.graph, PAPER, passes=3)
         else:
-            network = spiking(graph, parse_schedule(configuration, config, dataset, model), PAPER)
+            network = spiking(chosen.graph, published(chosen, configuration), PAPER)
         assert core_us(network) == figures.latency_us
 
 
 def test_the_simulation_alone_gives_the_prefix_and_uniform_figures() -> None:
     for row in QK_PREFIX:
-        config = falcon_config("medium", "gsc", qk_prefix=row.prefix)
-        delays = parse_schedule("balanced", config, "gsc", "medium")
-        assert core_us(spiking(falcon_graph(config), delays, PAPER)) == row.latency_us
-        (sample,) = simulate(spiking(falcon_graph(config), delays, PAPER))
+        network = falcon(falcon_config("medium", "gsc", qk_prefix=row.prefix))
+        delays = published(network, "balanced")
+        assert core_us(spiking(network.graph, delays, PAPER)) == row.latency_us
+        (sample,) = simulate(spiking(network.graph, delays, PAPER))
         stem = sample.ready["stem.fc2"]
         assert (stem[0], stem[-1]) == (764, 1892)  # block 0 starts; the stem's last slot
-    graph = falcon_graph(falcon_config("large", "gsc"))
+    graph = falcon(falcon_config("large", "gsc")).graph
     for delay, figures in UNIFORM_DELAYS_GSC_LARGE.items():
         delays = dict.fromkeys(graph.boundaries, delay)
         assert core_us(spiking(graph, delays, PAPER)) == figures.latency_us
@@ -91,7 +95,7 @@ def test_the_simulation_alone_gives_the_prefix_and_uniform_figures() -> None:
 
 def test_streamed_attention_saves_three_microseconds_per_block() -> None:
     """By hand, for 98 tokens: the 301 cycles of ConSmax hide behind QK^T and AV."""
-    graph = falcon_graph(falcon_config("medium", "gsc"))
+    graph = falcon(falcon_config("medium", "gsc")).graph
     streamed = replace(PAPER, attention="streamed")
     delays = dict.fromkeys(graph.boundaries, 1)
     for slow, fast in (

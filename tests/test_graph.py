@@ -6,21 +6,25 @@ import pytest
 from hypothesis import given
 from tests.random_networks import graphs
 
-from falcon_snn.config import boundaries, falcon_config
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import load_profile
-from falcon_snn.pipeline.falcon_graph import falcon_graph
 from falcon_snn.pipeline.graph import Graph, Stage, graph_toml, layer, read_graph
 from falcon_snn.pipeline.timing import qnn_cycles, time_snn
+from falcon_snn.workflow.networks import built_in
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PAPER = load_profile()
 
 
 @pytest.mark.parametrize(("model", "blocks"), [("tiny", 1), ("medium", 3), ("large", 5)])
-def test_falcon_has_the_boundaries_of_its_configuration(model: str, blocks: int) -> None:
-    graph = falcon_graph(falcon_config(model, "gsc"))
-    assert graph.boundaries == boundaries(blocks)
+def test_falcon_has_the_boundaries_of_the_paper(model: str, blocks: int) -> None:
+    network = built_in(model, "gsc")
+    graph = network.graph
+    inside = ("attn_out", "residual1", "ffn1", "ffn2", "residual2")
+    assert graph.boundaries == network.boundaries == (
+        "stem.conv1", "stem.conv2", "stem.fc1", "stem.fc2",
+        *(f"block{number}.{name}" for number in range(blocks) for name in inside),
+    )  # fmt: skip
     assert graph.outputs == (f"block{blocks - 1}.residual2",)
 
 

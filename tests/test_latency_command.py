@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.other_networks import DELAYS, save_cnn
 
 from falcon_snn.cli.main import main
-from falcon_snn.config import boundaries
+from falcon_snn.training.pretrained import models_folder
+from falcon_snn.workflow.networks import built_in
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -42,7 +44,7 @@ def falcon(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
 
 def test_json_has_what_scripts_rely_on(falcon: Falcon) -> None:
     report = falcon.json(
-        "latency", "--model", "medium", "--dataset", "gsc", "--schedule", "balanced"
+        "latency", "--network", "medium", "--dataset", "gsc", "--schedule", "balanced"
     )
     assert report["core_latency_us"] == 119.64
     assert report["core_latency_cycles"] == 11964
@@ -51,7 +53,7 @@ def test_json_has_what_scripts_rely_on(falcon: Falcon) -> None:
     assert (stem["first_ready_us"], stem["last_ready_us"]) == (7.64, 18.92)
     assert report["critical_path"][-1]["end_us"] == 119.64
     assert sum(report["critical_path_parts_us"].values()) == pytest.approx(119.64)
-    assert [row["name"] for row in report["boundaries"]] == list(boundaries(3))
+    assert [row["name"] for row in report["boundaries"]] == list(built_in("medium").boundaries)
 
 
 def test_flags_change_what_they_say(falcon: Falcon, tmp_path: Path) -> None:
@@ -64,7 +66,7 @@ def test_flags_change_what_they_say(falcon: Falcon, tmp_path: Path) -> None:
     assert us("--delay", "block0.ffn1=2", "--delay", "block2.residual2=3") == 117.76
     assert us("--schedule", "balanced", "--qk-prefix", 3) == 97.08
     assert us("--slots", 4, "--qk-prefix", 2, "--attention", "streamed") == 72.95
-    assert us("--qnn", "--model", "large") == 202.98
+    assert us("--qnn", "--network", "large") == 202.98
     assert us("--graph", EXAMPLES / "mlp.toml") == 17.19
     file = tmp_path / "mine.json"
     file.write_text('{"name": "mine", "delays": {"block0.ffn1": 2}}')
@@ -88,8 +90,8 @@ def test_flags_change_what_they_say(falcon: Falcon, tmp_path: Path) -> None:
         (["--schedule", "uniform:x"], "write uniform:D with D in 1..7"),
         (["--schedule", "slow"], "unknown schedule 'slow'"),
         (["--schedule", "none.json"], "none.json: no such file"),
-        (["--model", "large", "--dataset", "ssc", "--schedule", "balanced"], "no schedule 'bal"),
-        (["--model", "huge"], "unknown model 'huge'"),
+        (["--network", "large", "--dataset", "ssc", "--schedule", "balanced"], "no schedule 'bal"),
+        (["--network", "huge"], "unknown network 'huge'"),
         (["--attention", "fast"], "--attention is 'fast'; allowed: serial, streamed"),
         (["--hardware", "none.toml"], "none.toml: no such file"),
         (["--graph", "none.toml"], "none.toml: no such file"),
@@ -201,9 +203,62 @@ def test_hardware_new_does_not_overwrite(falcon: Falcon, tmp_path: Path) -> None
     }  # fmt: skip
 
 
-def test_latency_imports_nothing_heavy() -> None:
+def test_a_checkpoint_is_timed_under_its_own_delays(falcon: Falcon, tmp_path: Path) -> None:
+    file = models_folder() / "gsc1-medium-balanced.safetensors"
+    own = falcon.json("latency", "--checkpoint", file)
+    assert own == falcon.json("latency", "--pretrained", file.stem, "--schedule", "own")
+    assert {row["delay"] for row in own["boundaries"]} == {1, 2, 3}
+    assert falcon.json("latency", "--pretrained", file.stem, "--schedule", "fastest")[
+        "core_latency_us"
+    ] == 115.82  # fmt: skip
+    words = ("--pretrained", "embedded-tiny")
+    assert falcon.json("throughput", *words)["schedule"] in ("own", "fastest")
+    assert falcon.json("resources", *words, "--share", "1")["network"] == "Falcon-Tiny GSC"
+    assert len(falcon.json("sweep", "slots", "3:7", *words)["points"]) == 5
+    assert len(falcon.json("sweep", "qk_prefix", "3:7", *words)["points"]) == 5
+    assert falcon.json("graph", *words)["name"] == "Falcon-Tiny GSC"
+    facts = falcon.json("describe", *words)
+    assert (facts["name"], facts["slots"]) == ("Falcon-Tiny GSC", 7)
+    assert sum(stage["parameters"] for stage in facts["stages"]) == facts["parameters"]
+    code, _, err = falcon("latency", *words, "--graph", EXAMPLES / "mlp.toml")
+    assert (code, "--graph or a checkpoint, not both" in err) == (1, True)
+
+
+def test_any_network_is_timed_drawn_and_described(falcon: Falcon, tmp_path: Path) -> None:
+    words = ("--checkpoint", save_cnn(tmp_path / "cnn.safetensors"))
+    pictures = [tmp_path / f"{name}.png" for name in ("gantt", "stream", "share", "sweep", "graph")]
+    report = falcon.json("latency", *words, "--gantt", pictures[0])
+    assert {row["name"]: row["delay"] for row in report["boundaries"]} == DELAYS
+    assert report["critical_path_parts_us"]["attention"] == 0
+    assert falcon.json("throughput", *words, "--gantt", pictures[1])["schedule"] == "own"
+    tiles = falcon.json("resources", *words, "--share", "1,8", "--plot", pictures[2])
+    assert tiles["systolic_arrays"] == 0
+    points = falcon.json("sweep", "slots", "1:4", *words, "--plot", pictures[3])["points"]
+    assert points[-1]["snn_us"] == report["core_latency_us"]
+    assert falcon.json("graph", *words, "--out", pictures[4])["name"] == "small CNN"
+    assert all(picture.read_bytes().startswith(b"\x89PNG") for picture in pictures)
+    facts = falcon.json("describe", *words)
+    assert facts["macs"] == sum(stage["macs"] for stage in facts["stages"])
+    assert "3 searchable boundaries" in falcon("describe", *words)[1]
+    for wrong, message in (
+        (["--schedule", "balanced"], "no schedule 'balanced' is published for this network"),
+        (["--qk-prefix", "2"], "has no Q and K, so no Q/K prefix"),
+        (["--delay", "first=5"], "delay of first is 5; it must lie in 1..4"),
+    ):
+        code, _, err = falcon("latency", *words, *wrong)
+        assert (code, message in err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["latency"], ["latency", "--graph", str(EXAMPLES / "mlp.toml")], ["throughput"],
+        ["resources", "--share", "1"], ["sweep", "delay", "1,2"], ["graph"],
+    ],
+)  # fmt: skip
+def test_timing_imports_nothing_heavy(words: list[str]) -> None:
     script = (
-        "import sys; sys.argv = ['falcon-snn', 'latency', '--json']\n"
+        f"import sys; sys.argv = ['falcon-snn', *{words!r}, '--json']\n"
         "from falcon_snn.cli.main import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
@@ -214,4 +269,4 @@ def test_latency_imports_nothing_heavy() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
     assert done.stderr.strip() == ""
-    assert json.loads(done.stdout)["core_latency_us"] == 115.82
+    assert json.loads(done.stdout)

@@ -4,11 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from falcon_snn.config import falcon_config
 from falcon_snn.hardware.profile import load_profile
-from falcon_snn.pipeline.falcon_graph import falcon_graph
-from falcon_snn.pipeline.schedule import parse_schedule
 from falcon_snn.pipeline.timing import Timing, time_qnn, time_snn
+from falcon_snn.workflow.networks import built_in, delays_of
 
 PAPER = load_profile()
 STREAMED = replace(PAPER, attention="streamed")
@@ -22,9 +20,8 @@ MAIN_TABLE = [
 
 
 def timing(model: str, dataset: str, schedule: str, **changes: int) -> Timing:
-    config = falcon_config(model, dataset, **changes)
-    delays = parse_schedule(schedule, config, dataset, model)
-    return time_snn(falcon_graph(config), delays, PAPER)
+    network = built_in(model, dataset, **changes)
+    return time_snn(network.graph, delays_of(schedule, network, None), PAPER)
 
 
 def core_us(model: str, dataset: str, schedule: str, **changes: int) -> float:
@@ -37,7 +34,7 @@ def core_us(model: str, dataset: str, schedule: str, **changes: int) -> float:
 def test_main_table(
     model: str, dataset: str, qnn: float, full: float, fast: float, balanced: float, accurate: float
 ) -> None:
-    graph = falcon_graph(falcon_config(model, dataset))
+    graph = built_in(model, dataset).graph
     assert round(time_qnn(graph, PAPER).core_us, 6) == qnn
     assert core_us(model, dataset, "full") == full
     assert core_us(model, dataset, "fastest") == fast
@@ -77,27 +74,27 @@ def test_example_figure() -> None:
     ],
 )
 def test_streamed_attention(slots: int, prefix: int, serial: float, streamed: float) -> None:
-    config = falcon_config("medium", "gsc", slots=slots, qk_prefix=prefix)
-    graph, delays = falcon_graph(config), parse_schedule("fastest", config)
+    network = built_in("medium", "gsc", slots=slots, qk_prefix=prefix)
+    graph, delays = network.graph, delays_of("fastest", network, None)
     assert round(time_snn(graph, delays, PAPER).core_us, 6) == serial
     assert round(time_snn(graph, delays, STREAMED).core_us, 6) == streamed
 
 
 def test_streaming_saves_the_same_for_the_qnn() -> None:
-    graph = falcon_graph(falcon_config("medium", "gsc"))
+    graph = built_in("medium", "gsc").graph
     saved = time_qnn(graph, PAPER).core_cycles - time_qnn(graph, STREAMED).core_cycles
     assert saved == 3 * 301  # one ConSmax per block, wholly hidden
 
 
 def test_fewer_slots_match_a_qnn_of_fewer_bits() -> None:
     qnn = [
-        round(time_qnn(falcon_graph(falcon_config("medium", "gsc", slots=T)), PAPER).core_us, 6)
+        round(time_qnn(built_in("medium", "gsc", slots=T).graph, PAPER).core_us, 6)
         for T in (7, 4, 3, 1)
     ]
     assert qnn == [130.86, 130.86, 100.78, 70.70]
 
 
 def test_fairer_qnns_are_faster_than_the_strict_one() -> None:
-    graph = falcon_graph(falcon_config("medium", "gsc"))
+    graph = built_in("medium", "gsc").graph
     assert round(time_qnn(graph, PAPER, "bit-parallel").core_us, 6) == 70.70
     assert round(time_qnn(graph, PAPER, "overlapped").core_us, 6) == 118.26

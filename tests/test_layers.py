@@ -1,44 +1,188 @@
 """Integer layers: torch, numba and the fused Triton kernels give the same spikes bit for bit.
 
-Without a GPU, Triton's interpreter runs the kernels (see conftest).
+They are held against loops over Python integers that share no code with them. Without a GPU,
+Triton's interpreter runs the kernels (see conftest).
 """
 
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.nn import functional as F
 
 from falcon_snn.errors import FalconError
 from falcon_snn.neuron import layers
-from falcon_snn.neuron.layers import AttentionCurve, IntegerNeurons
+from falcon_snn.neuron.layers import AttentionCurve, IntegerNeurons, Term
 from falcon_snn.neuron.packed import count, pack
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+FAST = ("triton",) if DEVICE == "cuda" else ("numba", "triton")
+Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 
 
-def random_neurons(outputs: int, generator: torch.Generator) -> IntegerNeurons:
-    def draw(low: int, high: int) -> Tensor:
-        return torch.randint(low, high, (outputs,), generator=generator).int().to(DEVICE)
+class Draw:
+    """Random tensors from one seed."""
 
-    return IntegerNeurons(draw(1, 900), draw(-40_000, 40_000), draw(-9, 90_000), draw(900, 200_000))
+    def __init__(self, seed: int) -> None:
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def integers(self, low: int, high: int, *shape: int, dtype: Any = torch.int32) -> Tensor:
+        return torch.randint(low, high, shape, generator=self.generator).to(dtype).to(DEVICE)
+
+    def neurons(self, outputs: int) -> IntegerNeurons:
+        return IntegerNeurons(
+            static=self.integers(-40_000, 40_000, outputs),
+            initial=self.integers(-9, 90_000, outputs),
+            threshold=self.integers(900, 200_000, outputs),
+        )
+
+    def spikes(self, *shape: int, slots: int = 7, border: tuple[int, int] = (0, 0)) -> Tensor:
+        inner = self.integers(0, 1 << slots, *shape, dtype=torch.uint8)
+        return F.pad(inner, (0, 0, border[1], border[1], border[0], border[0]))
+
+    def weight(self, *shape: int) -> Tensor:
+        return self.integers(-127, 128, *shape, dtype=torch.int8)
+
+    def linear(self, rows: int, inputs: int, outputs: int, slots: int = 7) -> Term:
+        x = self.spikes(rows, 1, 1, inputs, slots=slots)
+        return Term(x, self.integers(1, 900, outputs), self.weight(outputs, 1, 1, inputs))
 
 
-def random_bytes(shape: tuple[int, ...], slots: int, generator: torch.Generator) -> Tensor:
-    return torch.randint(0, 1 << slots, shape, generator=generator).to(torch.uint8).to(DEVICE)
+def numpy(x: Tensor) -> Array:
+    return x.cpu().numpy()
 
 
-def random_weight(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-    return torch.randint(-127, 128, shape, generator=generator).to(torch.int8).to(DEVICE)
+def window_sums(term: Term, slots: int) -> Array:
+    """What a term adds before its factor: int64 [slot, clip, line, pixel, output]."""
+    (b0, b1), (p0, p1) = term.border, term.padding
+    lines, pixels = term.packed.shape[1] - 2 * b0, term.packed.shape[2] - 2 * b1
+    inner = numpy(term.packed)[:, b0 : b0 + lines, b1 : b1 + pixels]
+    padded = np.pad(inner, ((0, 0), (p0, p0), (p1, p1), (0, 0)))
+    spikes = np.stack([padded // 2**slot % 2 for slot in range(slots)]).astype(np.int64)
+    return spikes if term.weight is None else convolve(spikes, numpy(term.weight), term.stride)
 
 
-def backends() -> tuple[str, ...]:
-    return ("triton",) if DEVICE == "cuda" else ("numba", "triton")
+def convolve(x: Array, weight: Array, stride: tuple[int, int]) -> Array:
+    """Sums over windows of x [slot, clip, line, pixel, channel]."""
+    outputs, height, width, _ = weight.shape
+    lines = range(0, x.shape[2] - height + 1, stride[0])
+    pixels = range(0, x.shape[3] - width + 1, stride[1])
+    out = np.zeros((*x.shape[:2], len(lines), len(pixels), outputs), np.int64)
+    for slot, clip, line, pixel, output in np.ndindex(*out.shape):
+        y, z = lines[line], pixels[pixel]
+        seen = x[slot, clip, y : y + height, z : z + width]
+        out[slot, clip, line, pixel, output] = (seen * weight[output]).sum()
+    return out
 
 
-@settings(max_examples=25)
+def algorithm1(drives: Array, delay: int, neurons: IntegerNeurons) -> Array:
+    """Packed spikes of what slots add, [slot, ..., output], one neuron after the other."""
+    slots, *shape = drives.shape
+    out = np.zeros(shape, np.uint8)
+    for index in np.ndindex(*shape):
+        static, membrane, theta = (int(values[index[-1]]) for values in vars(neurons).values())
+        taken = 0
+        for slot in range(slots):
+            while taken < min(slot + delay, slots):
+                membrane += static + int(drives[(taken, *index)])
+                taken += 1
+            if membrane >= theta:
+                membrane -= theta
+                out[index] += 1 << slot
+    return out
+
+
+def check_against_loops(
+    terms: list[Term], neurons: IntegerNeurons, slots: int, delay: int, border: tuple[int, int]
+) -> None:
+    drives = sum(window_sums(term, slots) * numpy(term.factor) for term in terms)
+    assert isinstance(drives, np.ndarray)
+    b0, b1 = border
+    expected = np.pad(algorithm1(drives, delay, neurons), ((0, 0), (b0, b0), (b1, b1), (0, 0)))
+    for backend in ("torch", *FAST):
+        found = layers.fire(terms, neurons, slots, delay, backend, border=border)
+        assert np.array_equal(numpy(found), expected), backend
+
+
+def check_agreement(
+    terms: list[Term], neurons: IntegerNeurons, slots: int, delay: int,
+    border: tuple[int, int] = (0, 0),
+) -> Tensor:  # fmt: skip
+    expected = layers.fire(terms, neurons, slots, delay, "torch", border=border)
+    for backend in FAST:
+        found = layers.fire(terms, neurons, slots, delay, backend, border=border)
+        assert torch.equal(found, expected), backend
+    return expected
+
+
+@st.composite
+def axes(draw: st.DrawFn, size: int) -> tuple[int, int, int, int, int]:
+    """Kernel, stride, padding, border and inner size of an axis that gives `size` outputs."""
+    kernel, stride = draw(st.integers(1, 5)), draw(st.integers(1, 3))
+    seen = (size - 1) * stride + kernel + draw(st.integers(0, stride - 1))
+    padding = draw(st.integers(0, min(2, (seen - 1) // 2)))
+    return kernel, stride, padding, padding + draw(st.integers(0, 1)), seen - 2 * padding
+
+
+@st.composite
+def random_terms(
+    draw: st.DrawFn, weighted: bool, shape: tuple[int, int, int, int], slots: int
+) -> Term:
+    make, (clips, lines, pixels, outputs) = Draw(draw(st.integers(0, 999))), shape
+    if not weighted:
+        border = (draw(st.integers(0, 2)), draw(st.integers(0, 1)))
+        x = make.spikes(*shape, slots=slots, border=border)
+        return Term(x, make.integers(-60_000, 90_000, outputs), border=border)
+    channels, factor = draw(st.integers(1, 6)), make.integers(-300, 900, outputs)
+    kind = draw(st.sampled_from(["any", "any", "pixel", "line", "map"]))
+    if kind == "any":
+        (kh, s0, p0, b0, n0), (kw, s1, p1, b1, n1) = draw(axes(lines)), draw(axes(pixels))
+        x = make.spikes(clips, n0, n1, channels, slots=slots, border=(b0, b1))
+        weight = make.weight(outputs, kh, kw, channels)
+        return Term(x, factor, weight, (s0, s1), (p0, p1), (b0, b1))
+    # Shapes whose rows are one run of bytes, where the output's size allows them.
+    kh = 3 if kind == "map" and lines == 1 else 1
+    kw = 4 if kind != "pixel" and pixels == 1 else 1
+    x = make.spikes(clips, lines + kh - 1, pixels + kw - 1, channels, slots=slots)
+    return Term(x, factor, make.weight(outputs, kh, kw, channels))
+
+
+@settings(max_examples=70)
+@given(data=st.data(), slots=st.integers(1, 8), kinds=st.sampled_from(["p", "s", "ps", "pp", "ss"]))
+def test_stages_equal_loops_over_slots(data: st.DataObject, slots: int, kinds: str) -> None:
+    """Every pair of products (p) and spikes (s), in both orders."""
+    delay = data.draw(st.integers(1, slots))
+    shape = (
+        data.draw(st.integers(1, 2)), data.draw(st.integers(1, 4)),
+        data.draw(st.sampled_from([1, 1, 3])), data.draw(st.integers(1, 5)),
+    )  # fmt: skip
+    terms = [data.draw(random_terms(kind == "p", shape, slots)) for kind in kinds]
+    if data.draw(st.booleans()):
+        terms.reverse()
+    neurons = Draw(data.draw(st.integers(0, 999))).neurons(shape[3])
+    border = data.draw(st.sampled_from([(0, 0), (1, 1), (0, 2), (3, 1)]))
+    check_against_loops(terms, neurons, slots, delay, border)
+
+
+@pytest.mark.parametrize("delay", [1, 3, 7])
+@pytest.mark.parametrize("kinds", ["p", "ps", "pp", "ss"])
+def test_stages_agree_beyond_one_tile(kinds: str, delay: int) -> None:
+    """More rows, outputs and inputs than a tile has, none a multiple of it; many line chunks."""
+    draw = Draw(delay)
+    factors, x = draw.integers(-90, 900, 70), draw.spikes(2, 70, 6, 29, border=(2, 1))
+    spikes = Term(draw.spikes(2, 70, 3, 70), 100 * factors)
+    conv = Term(x, factors, draw.weight(70, 3, 3, 29), (1, 2), (1, 1), (2, 1))
+    shortcut = Term(draw.spikes(2, 140, 3, 33), factors, draw.weight(70, 1, 1, 33), (2, 1))
+    terms = {"p": [conv], "ps": [conv, spikes], "pp": [shortcut, conv], "ss": [spikes] * 2}
+    check_agreement(terms[kinds], draw.neurons(70), 7, delay, (1, 1))
+
+
+@settings(max_examples=15)
 @given(
     slots=st.integers(1, 8), data=st.data(), rows=st.integers(1, 150),
     inputs=st.integers(1, 100), outputs=st.integers(1, 70), seed=st.integers(0, 999),
@@ -46,14 +190,12 @@ def backends() -> tuple[str, ...]:
 def test_linear_agrees(
     slots: int, data: st.DataObject, rows: int, inputs: int, outputs: int, seed: int
 ) -> None:
+    draw = Draw(seed)
     delay = data.draw(st.integers(1, slots))
-    generator = torch.Generator().manual_seed(seed)
-    x = random_bytes((rows, inputs), slots, generator)
-    weight = random_weight((outputs, inputs), generator)
-    neurons = random_neurons(outputs, generator)
-    expected = layers.linear(x, weight, neurons, slots, delay, "torch")
-    for backend in backends():
-        assert torch.equal(layers.linear(x, weight, neurons, slots, delay, backend), expected)
+    terms = [draw.linear(rows, inputs, outputs, slots)]
+    if data.draw(st.booleans()):
+        terms.append(draw.linear(rows, inputs + 3, outputs, slots))
+    check_agreement(terms, draw.neurons(outputs), slots, delay)
 
 
 @pytest.mark.parametrize("delay", [1, 2, 4, 7])
@@ -61,144 +203,197 @@ def test_linear_agrees(
     ("inputs", "outputs"), [(160, 160), (160, 320), (320, 160), (768, 160), (1680, 160)]
 )
 def test_linear_agrees_on_falcon_shapes(inputs: int, outputs: int, delay: int) -> None:
-    generator = torch.Generator().manual_seed(inputs + delay)
-    x = random_bytes((130, inputs), 7, generator)
-    weight, neurons = (
-        random_weight((outputs, inputs), generator),
-        random_neurons(outputs, generator),
-    )
-    expected = layers.linear(x, weight, neurons, 7, delay, "torch")
-    for backend in backends():
-        assert torch.equal(layers.linear(x, weight, neurons, 7, delay, backend), expected)
+    draw = Draw(inputs + delay)
+    check_agreement([draw.linear(130, inputs, outputs)], draw.neurons(outputs), 7, delay)
+
+
+def test_two_wide_products_agree() -> None:
+    draw = Draw(3)  # together above the inputs that stay in registers
+    check_agreement([draw.linear(20, n, 20) for n in (600, 500)], draw.neurons(20), 3, 2)
 
 
 @pytest.mark.parametrize("density", [0.0, 0.05, 1.0])
 @pytest.mark.parametrize("delay", [1, 3, 7])
 def test_products_agree_from_silence_to_all_spikes(density: float, delay: int) -> None:
-    generator = torch.Generator().manual_seed(delay)
-    spikes = torch.rand((7, 2, 70, 10, 5), generator=generator) < density  # many token chunks
-    x = pack(spikes).to(DEVICE)
-    for stride in (1, 2):
-        weight, neurons = random_weight((17, 3, 3, 5), generator), random_neurons(17, generator)
-        expected = layers.conv(x, weight, neurons, 7, delay, stride, "torch", border=True)
-        for backend in backends():
-            result = layers.conv(x, weight, neurons, 7, delay, stride, backend, border=True)
-            assert torch.equal(result, expected)
-    rows = x.flatten(0, 1).flatten(1)
-    weight, neurons = random_weight((17, 50), generator), random_neurons(17, generator)
-    expected = layers.linear(rows, weight, neurons, 7, delay, "torch")
-    for backend in backends():
-        assert torch.equal(layers.linear(rows, weight, neurons, 7, delay, backend), expected)
+    draw = Draw(delay)
+    x = pack(torch.rand((7, 2, 70, 10, 5), generator=draw.generator) < density).to(DEVICE)
+    factor, neurons = draw.integers(1, 900, 17), draw.neurons(17)
+    for stride in ((1, 1), (1, 2), (2, 1)):
+        check_agreement([Term(x, factor, draw.weight(17, 3, 3, 5), stride)], neurons, 7, delay)
+    line = Term(x, factor, draw.weight(17, 1, 10, 5))  # all pixels of a line
+    assert line.flat
+    check_agreement([line], neurons, 7, delay)
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_sums_beyond_16_bits_are_exact(sign: int) -> None:
-    x = torch.full((3, 700), 0b1111111, dtype=torch.uint8, device=DEVICE)
-    x[1, 350:] = 0
-    weight = torch.full((9, 700), 127 * sign, dtype=torch.int8, device=DEVICE)
-    generator = torch.Generator().manual_seed(1)
-    neurons = replace(
-        random_neurons(9, generator), factor=torch.full_like(weight[:, 0], sign).int()
-    )
-    expected = layers.linear(x, weight, neurons, 7, 1, "torch")
-    assert not torch.equal(expected[0], expected[1])
-    for backend in backends():
-        assert torch.equal(layers.linear(x, weight, neurons, 7, 1, backend), expected)
+    x = torch.full((3, 1, 1, 700), 0b1111111, dtype=torch.uint8, device=DEVICE)
+    x[1, ..., 350:] = 0
+    weight = torch.full((9, 1, 1, 700), 127 * sign, dtype=torch.int8, device=DEVICE)
+    factor = torch.full((9,), sign, dtype=torch.int32, device=DEVICE)
+    term, neurons = Term(x, factor, weight), Draw(1).neurons(9)
+    found = check_agreement([term], neurons, 7, 1)
+    assert not torch.equal(found[0], found[1])
+    check_agreement([term, replace(term, factor=3 * factor)], neurons, 7, 1)
 
 
-@pytest.mark.parametrize("border", [False, True])
+@pytest.mark.parametrize("border", [(0, 0), (1, 1)])
 @pytest.mark.parametrize(("channels", "outputs", "stride"), [(8, 16, 2), (32, 48, 2), (48, 48, 1)])
 @pytest.mark.parametrize("delay", [1, 3, 7])
 def test_conv_agrees_with_torch_convolution(
-    channels: int, outputs: int, stride: int, delay: int, border: bool
+    channels: int, outputs: int, stride: int, delay: int, border: tuple[int, int]
 ) -> None:
-    generator = torch.Generator().manual_seed(channels + delay)
-    inner = random_bytes((2, 5, 8, channels), 7, generator)
-    x = torch.nn.functional.pad(inner, (0, 0, 1, 1, 1, 1))
-    weight = random_weight((outputs, 3, 3, channels), generator)
-    neurons = random_neurons(outputs, generator)
-    expected = layers.conv(x, weight, neurons, 7, delay, stride, "torch", border=border)
-    for backend in backends():
-        result = layers.conv(x, weight, neurons, 7, delay, stride, backend, border=border)
-        assert torch.equal(result, expected)
-    if delay == 7 and not border:  # counts only: an ordinary convolution says the same
-        counts = count(inner).double().permute(0, 3, 1, 2)
-        total = torch.nn.functional.conv2d(
-            counts, weight.double().permute(0, 3, 1, 2), stride=(1, stride), padding=1
+    draw = Draw(channels + delay)
+    x = draw.spikes(2, 5, 8, channels, border=(1, 1))
+    term = Term(
+        x, draw.integers(1, 900, outputs), draw.weight(outputs, 3, 3, channels), (1, stride),
+        (1, 1), (1, 1),
+    )  # fmt: skip
+    neurons = draw.neurons(outputs)
+    found = check_agreement([term], neurons, 7, delay, border)
+    if delay == 7 and border == (0, 0):  # counts only: an ordinary convolution says the same
+        assert term.weight is not None
+        total = F.conv2d(
+            count(x).double().permute(0, 3, 1, 2), term.weight.double().permute(0, 3, 1, 2),
+            stride=(1, stride),
         ).permute(0, 2, 3, 1)  # fmt: skip
-        level = neurons.initial + 7 * neurons.static + neurons.factor * total
-        n = (level / neurons.threshold).floor().clamp(0, 7)
-        assert torch.equal(count(expected).double(), n)
+        level = neurons.initial + 7 * neurons.static + term.factor * total
+        assert torch.equal(count(found).double(), (level / neurons.threshold).floor().clamp(0, 7))
 
 
-@settings(max_examples=20)
-@given(slots=st.integers(1, 8), data=st.data(), rows=st.integers(1, 140), seed=st.integers(0, 99))
-def test_residual_agrees(slots: int, data: st.DataObject, rows: int, seed: int) -> None:
-    delay = data.draw(st.integers(1, slots))
-    generator = torch.Generator().manual_seed(seed)
-    a, b = (random_bytes((rows, 37), slots, generator) for _ in range(2))
-    neurons = random_neurons(37, generator)
-    factor_b = torch.randint(-90_000, 90_000, (37,), generator=generator).int().to(DEVICE)
-    expected = layers.residual(a, b, factor_b, neurons, slots, delay, "torch")
-    for backend in backends():
-        assert torch.equal(
-            layers.residual(a, b, factor_b, neurons, slots, delay, backend), expected
-        )
+@settings(max_examples=40)
+@given(data=st.data(), slots=st.integers(1, 8), seed=st.integers(0, 999))
+def test_encoder_equals_loops(data: st.DataObject, slots: int, seed: int) -> None:
+    draw, kind = Draw(seed), data.draw(st.sampled_from(["even", "first"]))
+    (kh, s0, p0, _, n0), (kw, s1, p1, _, n1) = (
+        data.draw(axes(data.draw(st.integers(1, 4)))) for _ in range(2)
+    )
+    channels, outputs = data.draw(st.integers(1, 7)), data.draw(st.sampled_from([1, 5, 20]))
+    features, weight = draw.weight(2, n0, n1, channels), draw.weight(outputs, kh, kw, channels)
+    factor, neurons = draw.integers(-90, 900, outputs), draw.neurons(outputs)
+    padded = data.draw(st.booleans())
+    lengths = draw.integers(0, n0 + 1, 2, dtype=torch.int64) if padded else None
+    real = [n0, n0] if lengths is None else lengths.tolist()
+
+    seen = numpy(features).astype(np.int64)
+    for clip, length in enumerate(real):
+        seen[clip, length:] = 0
+    seen = np.pad(seen, ((0, 0), (p0, p0), (p1, p1), (0, 0)))
+    total = convolve(seen[None], numpy(weight), (s0, s1)) * numpy(factor)
+    drives = np.concatenate([total, *[np.zeros_like(total)] * (slots - 1)])
+    fired = algorithm1(drives, slots, neurons)
+    expected = np.zeros_like(fired)
+    for clip, line, *rest in np.ndindex(*fired.shape):
+        n = int(fired[(clip, line, *rest)]).bit_count()
+        if line < max(0, (real[clip] + 2 * p0 - kh) // s0 + 1):
+            spread = [(t + 1) * n // slots > t * n // slots for t in range(slots)]
+            spikes = spread if kind == "even" else [t < n for t in range(slots)]
+            expected[(clip, line, *rest)] = sum(spike << t for t, spike in enumerate(spikes))
+    expected = np.pad(expected, ((0, 0), (2, 2), (1, 1), (0, 0)))
+    for backend in ("torch", *FAST):
+        found = layers.encode(
+            features, weight, (s0, s1), (p0, p1), lengths, factor, neurons, slots, kind, backend,
+            border=(2, 1),
+        )  # fmt: skip
+        assert np.array_equal(numpy(found), expected), backend
 
 
-@pytest.mark.parametrize("padded", [False, True])
-def test_attention_codes_pool_and_encoder_agree(padded: bool) -> None:
-    generator = torch.Generator().manual_seed(5)
-    clips, tokens, heads, hidden = 3, 41, 2, 64
-    lengths = torch.tensor([41, 7, 30], device=DEVICE) if padded else None
-    x = random_bytes((clips * tokens, hidden), 7, generator)
-    weight = random_weight((hidden, hidden), generator)
-    factor = torch.randint(1, 200, (hidden,), generator=generator).int().to(DEVICE)
-    bias = torch.randint(-90_000, 90_000, (hidden,), generator=generator).int().to(DEVICE)
-    shift = torch.randint(12, 16, (hidden,), generator=generator).int().to(DEVICE)
-    q = layers.codes(x, weight, factor, bias, shift, 5, "torch")
-    assert q.float().std() > 10
+def attention_curve() -> AttentionCurve:
     slope, offset = torch.tensor([2e-4, 9e-4]).to(DEVICE), torch.tensor([0.0, -2.0]).to(DEVICE)
     code = torch.arange(1, 256, device=DEVICE)
     smallest = ((code - 0.5).log() + offset[:, None]).div(slope[:, None]).ceil().int()
     edge = torch.full((2, 1), 2**31 - 1, device=DEVICE, dtype=torch.int32)
-    table = torch.cat([-edge, smallest, edge], dim=1)
-    curve = AttentionCurve(table, slope, offset)
-    neurons = random_neurons(hidden, generator)
-    v = random_bytes((clips, tokens, hidden), 7, generator)
-    qk = q.view(clips, tokens, hidden)
-    context = layers.attention(qk, -qk, v, lengths, heads, curve, neurons, 7, "torch")
-    features = random_weight((clips, tokens, 20), generator)
-    kernel, cells = random_weight((8, 25), generator), random_neurons(8, generator)
-    source = layers.encode(features, kernel, lengths, cells, 7, "even", "torch")
+    return AttentionCurve(torch.cat([-edge, smallest, edge], dim=1), slope, offset)
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_attention_codes_pool_and_encoder_agree(padded: bool) -> None:
+    draw = Draw(5)
+    clips, tokens, hidden = 3, 41, 64
+    lengths = torch.tensor([41, 7, 30], device=DEVICE) if padded else None
+    term = Term(
+        draw.spikes(clips, tokens, 1, hidden), draw.integers(1, 200, hidden),
+        draw.weight(hidden, 1, 1, hidden),
+    )  # fmt: skip
+    bias, shift = draw.integers(-90_000, 90_000, hidden), draw.integers(12, 16, hidden)
+    q = layers.codes(term, bias, shift, 5, "torch")
+    assert q.float().std() > 10
+    total = window_sums(term, 5).sum(0) * numpy(term.factor) + numpy(bias)
+    assert np.array_equal(numpy(q), np.clip(total // 2 ** numpy(shift), -127, 127))
+    curve, neurons, factor = attention_curve(), draw.neurons(hidden), draw.integers(1, 90, hidden)
+    v, qk = draw.spikes(clips, tokens, hidden), q.flatten(1, 2)
+    heads = (qk, -qk, v, lengths, 2, curve, factor, neurons, 7)
+    context = layers.attention(*heads, "torch")
+    features, cells = draw.weight(clips, tokens, 20, 1), draw.neurons(8)
+    source = (features, draw.weight(8, 5, 5, 1), (1, 2), (2, 2), lengths, draw.integers(1, 900, 8))
+    trains = layers.encode(*source, cells, 7, "even", "torch", border=(1, 1))
     sums = layers.pool(v, lengths, "torch")
-    for backend in backends():
-        assert torch.equal(layers.codes(x, weight, factor, bias, shift, 5, backend), q)
-        found = layers.attention(qk, -qk, v, lengths, heads, curve, neurons, 7, backend)
-        assert torch.equal(found, context)
-        found = layers.encode(features, kernel, lengths, cells, 7, "even", backend)
-        assert torch.equal(found, source)
+    real = [tokens] * clips if lengths is None else lengths.tolist()
+    for clip, length in enumerate(real):
+        assert torch.equal(sums[clip], count(v[clip, :length]).int().sum(0))
+    for backend in FAST:
+        assert torch.equal(layers.codes(term, bias, shift, 5, backend), q)
+        assert torch.equal(layers.attention(*heads, backend), context)
+        found = layers.encode(*source, cells, 7, "even", backend, border=(1, 1))
+        assert torch.equal(found, trains)
         assert torch.equal(layers.pool(v, lengths, backend), sums)
 
 
-def test_numba_refuses_a_delay_outside_the_slots() -> None:
-    x, weight = torch.zeros((2, 3), dtype=torch.uint8), torch.zeros((4, 3), dtype=torch.int8)
-    zeros = torch.zeros(4, dtype=torch.int32)
-    for delay in (0, 8):
-        with pytest.raises(FalconError, match="delay"):
-            layers.linear(x, weight, IntegerNeurons(zeros, zeros, zeros, zeros), 7, delay, "numba")
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"packed": torch.zeros(2, 4, 5, dtype=torch.uint8)}, "spikes are torch.uint8 \\(2, 4, 5"),
+        ({"packed": torch.zeros(2, 4, 5, 3)}, "spikes are torch.float32"),
+        ({"weight": torch.zeros(6, 3, 3, 4, dtype=torch.int8)}, "pixels, channels] for 3 channels"),
+        ({"weight": torch.zeros(6, 3, 3, 3)}, "weights are torch.float32"),
+        ({"weight": torch.zeros(6, 5, 3, 3, dtype=torch.int8)}, "kernel of \\(5, 3\\) does not"),
+        ({"weight": None, "stride": (1, 2)}, "without weights have no stride"),
+        ({"stride": (0, 1)}, "a stride of \\(0, 1\\)"),
+        ({"padding": (1, 0)}, "padding \\(1, 0\\) of spikes with border \\(0, 0\\)"),
+        ({"factor": torch.zeros(5, dtype=torch.int32)}, "each must be int32 \\(6,\\)"),
+        ({"factor": torch.zeros(6)}, "each must be int32"),
+    ],
+)  # fmt: skip
+def test_a_bad_term_is_one_clear_error(change: dict[str, Any], message: str) -> None:
+    draw = Draw(0)
+    term = Term(draw.spikes(2, 4, 5, 3), draw.integers(1, 9, 6), draw.weight(6, 3, 3, 3))
+    with pytest.raises(FalconError, match=message):
+        layers.fire([replace(term, **change)], draw.neurons(6), 7, 1, "torch")
+
+
+def test_bad_stages_say_what_is_wrong() -> None:
+    draw = Draw(0)
+    term, neurons = draw.linear(3, 5, 6), draw.neurons(6)
+    for message, terms, cells, slots, delay in (
+        ("a firing stage of 0 terms; give one or two", [], neurons, 7, 1),
+        ("a firing stage of 3 terms", [term] * 3, neurons, 7, 1),
+        ("give .3, 1, 1, 6. and .4, 1, 1, 6.", [term, draw.linear(4, 5, 6)], neurons, 7, 1),
+        ("each must be int32", [term], draw.neurons(5), 7, 1),
+        ("9 slots do not fit a byte", [term], neurons, 9, 1),
+        ("delay is 0", [term], neurons, 7, 0),
+        ("delay is 8", [term], neurons, 7, 8),
+    ):
+        with pytest.raises(FalconError, match=message):
+            layers.fire(terms, cells, slots, delay, "numba")
+    with pytest.raises(FalconError, match="it cannot be negative"):
+        layers.fire([term], neurons, 7, 1, "torch", border=(0, -1))
+    with pytest.raises(FalconError, match="codes take a 1x1 kernel"):
+        layers.codes(replace(term, weight=None), term.factor, term.factor, 5, "torch")
+    weight, geometry = draw.weight(6, 1, 1, 5), ((1, 1), (0, 0), None)
+    with pytest.raises(FalconError, match="features are torch"):
+        layers.encode(term.packed, weight, *geometry, term.factor, neurons, 7, "even", "torch")
 
 
 def test_backends_say_why_they_cannot_run() -> None:
     with pytest.raises(FalconError, match="unknown backend 'cupy'"):
         layers.choose_layer_backend("cupy", torch.device("cpu"))
+    with pytest.raises(FalconError, match="unknown backend 'auto'"):
+        layers.fire([Draw(0).linear(1, 1, 1)], Draw(0).neurons(1), 7, 1, "auto")
     with pytest.raises(FalconError, match="runs on the CPU"):
         layers.choose_layer_backend("numba", torch.device("cuda"))
 
 
-def test_a_layer_too_wide_for_the_fused_kernel_says_so() -> None:
-    x = torch.zeros(2, 12_001, dtype=torch.uint8)
-    weight = torch.zeros(3, 12_001, dtype=torch.int8)
-    neurons = random_neurons(3, torch.Generator().manual_seed(0))
+def test_a_stage_too_wide_for_the_fused_kernel_says_so() -> None:
+    terms = [Draw(0).linear(2, inputs, 3) for inputs in (6_000, 6_001)]
     with pytest.raises(FalconError, match="12,001 inputs; backend 'triton' takes 12,000"):
-        layers.linear(x.to(DEVICE), weight.to(DEVICE), neurons, 7, 1, "triton")
+        layers.fire(terms, Draw(0).neurons(3), 7, 1, "triton")

@@ -1,45 +1,33 @@
 """The network: conversion is exact, its grid cannot overflow, training sees the spikes' counts."""
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.network_oracle import convolve as oracle_convolve
+from tests.random_networks import trained_like
 from torch import Tensor
 
-from falcon_snn.config import FalconConfig
 from falcon_snn.errors import FalconError
 from falcon_snn.network.convert import check, conversion_report, convert
+from falcon_snn.network.falcon import FalconConfig, architecture, falcon, falcon_config
 from falcon_snn.network.fixed_point import neurons_on_grid
-from falcon_snn.network.integer import IntegerFalcon
-from falcon_snn.network.model import Falcon, Normalise, with_slots
+from falcon_snn.network.integer import Snn
+from falcon_snn.network.operations import Readout
+from falcon_snn.network.parts import convolve
+from falcon_snn.network.product import Product
+from falcon_snn.network.qnn import with_slots
 from falcon_snn.network.quantise import Counter, Step
 
 CONFIG = FalconConfig(
-    blocks=1, features=12, tokens=10, classes=4, hidden=32, heads=2, ffn=48, encoder_channels=4,
-    stem_channels=4,
+    "small", blocks=1, features=12, tokens=10, classes=4, hidden=32, heads=2, ffn=48,
+    encoder_channels=4, stem_channels=4,
 )  # fmt: skip
+NETWORK = falcon(CONFIG)
 INT32 = 2**31
-
-
-def trained_like(config: FalconConfig, seed: int) -> Falcon:
-    """A network whose batch norms have statistics, gains of both signs, and odd neurons."""
-    torch.manual_seed(seed)
-    model = Falcon(config)
-    with torch.no_grad():
-        for _ in range(3):
-            model(torch.randn(16, config.tokens, config.features))
-        for name, parameter in model.named_parameters():
-            if name.endswith("_fire.threshold") and not name.startswith("encoder"):
-                parameter.uniform_(0.5, 2.0)
-            if name.endswith("_fire.offset") and not name.startswith("encoder"):
-                parameter.uniform_(-0.5, 0.5)
-        for module in model.modules():
-            if isinstance(module, Normalise):
-                module.weight.uniform_(-1.5, 1.5)
-                module.bias.normal_(0.0, 0.3)
-    return model.eval()
 
 
 @settings(max_examples=20)
@@ -47,57 +35,73 @@ def trained_like(config: FalconConfig, seed: int) -> Falcon:
     slots=st.integers(1, 8), seed=st.integers(0, 99), padded=st.booleans(), bits=st.integers(2, 8)
 )
 def test_full_lookahead_is_the_qnn(slots: int, seed: int, padded: bool, bits: int) -> None:
-    config = replace(CONFIG, slots=slots, weight_bits=bits)
-    network = convert(trained_like(config, seed))
+    network = falcon(replace(CONFIG, slots=slots, weight_bits=bits))
+    snn = convert(trained_like(network, seed))
     x = torch.randn(5, 10, 12)
     lengths = torch.tensor([10, 1, 4, 9, 10]) if padded else None
-    assert check(network, x, lengths).shape == (5,)
+    assert check(snn, x, lengths).shape == (5,)
 
 
 def test_a_fault_is_named_by_its_stage() -> None:
-    class Skewed(IntegerFalcon):
+    class Skewed(Snn):
         """One stage counts a spike too many."""
 
-        @staticmethod
-        def decode(name: str, stream: Tensor) -> Tensor:
-            counts = IntegerFalcon.decode(name, stream)
+        def decode(self, name: str, stream: Tensor) -> Tensor:
+            counts = super().decode(name, stream)
             return (counts + 1) if name == "block0.ffn1" else counts
 
-    network = convert(trained_like(CONFIG, 1))
+    snn = convert(trained_like(NETWORK, 1))
     x = torch.randn(4, 10, 12)
     with pytest.raises(FalconError, match=r"stage block0\.ffn1: 1920 of 1920 counts differ"):
-        check(Skewed(CONFIG, network.tensors), x, None)
+        check(Skewed(NETWORK, snn.tensors), x, None)
 
 
 @given(
-    gain=st.floats(1e-9, 1e4), reach=st.integers(1, 10**6), static=st.floats(-1e4, 1e4),
-    initial=st.floats(-1, 2), threshold=st.floats(0.01, 100), slots=st.integers(1, 8),
+    gains=st.lists(st.floats(-1e4, 1e4), min_size=1, max_size=2), reach=st.integers(1, 10**6),
+    other=st.integers(1, 10**6), static=st.floats(-1e4, 1e4), initial=st.floats(-1, 2),
+    threshold=st.floats(0.01, 100), slots=st.integers(1, 8),
 )  # fmt: skip
 def test_the_grid_cannot_overflow(
-    gain: float, reach: int, static: float, initial: float, threshold: float, slots: int
-) -> None:
-    one = [
-        torch.tensor([value], dtype=torch.float64) for value in (gain, static, initial, threshold)
-    ]
-    neurons, _ = neurons_on_grid((one[0],), (float(reach),), one[1], one[2], one[3], slots)
-    factor, per_slot = int(neurons.factor), int(neurons.static)
-    start, fires_at = int(neurons.initial), int(neurons.threshold)
-    largest = abs(factor) * reach + slots * abs(per_slot) + abs(start)
+    gains: list[float], reach: int, other: int, static: float, initial: float, threshold: float,
+    slots: int,
+) -> None:  # fmt: skip
+    one = [torch.tensor([value], dtype=torch.float64) for value in (static, initial, threshold)]
+    reaches = (float(reach), float(other))[: len(gains)]
+    neurons, factors = neurons_on_grid(
+        tuple(torch.tensor([gain], dtype=torch.float64) for gain in gains), reaches,
+        one[0], one[1], one[2], slots,
+    )  # fmt: skip
+    start, fires_at, per_slot = (
+        int(each) for each in (neurons.initial, neurons.threshold, neurons.static)
+    )
+    largest = slots * abs(per_slot) + abs(start)
+    for factor, bound in zip(factors, (reach, other), strict=False):
+        largest += abs(int(factor)) * bound
     assert largest + fires_at < INT32  # the sum, and the level one spike above it
     assert fires_at >= 1
+
+
+@given(gain=st.floats(1e-9, 1e4), reach=st.integers(1, 10**6), static=st.floats(-1e4, 1e4))
+def test_a_single_small_gain_cannot_overflow(gain: float, reach: int, static: float) -> None:
+    half, one = (torch.tensor([value], dtype=torch.float64) for value in (0.5, 1.0))
+    neurons, (factor,) = neurons_on_grid(
+        (gain * one,), (float(reach),), static * one, half, one, 7
+    )  # fmt: skip
+    largest = abs(int(factor)) * reach + 7 * abs(int(neurons.static)) + abs(int(neurons.initial))
+    assert largest + int(neurons.threshold) < INT32
 
 
 def test_precision_is_kept_where_it_counts() -> None:
     gain = torch.tensor([3.7e-4], dtype=torch.float64)
     static, initial, one = (torch.tensor([x], dtype=torch.float64) for x in (0.2, 0.5, 1.0))
-    neurons, _ = neurons_on_grid((gain,), (150_000.0,), static, initial, one, 7)
-    assert float(neurons.factor / neurons.threshold) == pytest.approx(3.7e-4, rel=1e-6)
+    neurons, (factor,) = neurons_on_grid((gain,), (150_000.0,), static, initial, one, 7)
+    assert float(factor / neurons.threshold) == pytest.approx(3.7e-4, rel=1e-6)
 
 
 def test_conversion_does_not_hang_on_the_last_bit_of_exp(monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU's float32 exp may end in another bit than a CPU's; the integers must not."""
-    network = trained_like(CONFIG, seed=3)
-    here = convert(network).tensors
+    model = trained_like(NETWORK, seed=3)
+    here = convert(model).tensors
     ordinary = Step.forward
 
     def elsewhere(self: Step) -> Tensor:
@@ -105,26 +109,28 @@ def test_conversion_does_not_hang_on_the_last_bit_of_exp(monkeypatch: pytest.Mon
         return torch.nextafter(value, 2 * value)
 
     monkeypatch.setattr(Step, "forward", elsewhere)
-    for name, tensor in convert(network).tensors.items():
+    for name, tensor in convert(model).tensors.items():
         assert torch.equal(tensor, here[name]), name
 
 
 def test_conversion_reports_every_stage_and_refuses_other_inputs() -> None:
-    network = convert(trained_like(CONFIG, 2))
-    rows = conversion_report(network)
-    assert [row.name for row in rows] == list(network.stages)
-    assert {row.kind for row in rows} == {
-        "source", "conv", "linear", "code", "context", "residual"
-    }  # fmt: skip
-    with pytest.raises(FalconError, match="takes 12 features and at most 20 tokens"):
-        network.predict(torch.randn(1, 10, 16), None, dict.fromkeys(CONFIG.boundaries, 1))
+    snn = convert(trained_like(NETWORK, 2))
+    rows = conversion_report(snn)
+    assert [row.name for row in rows] == [stage.name for stage in NETWORK.inner_stages]
+    assert {row.kind for row in rows} == {"source", "fire", "code", "attention"}
+    delays = dict.fromkeys(NETWORK.boundaries, 1)
+    with pytest.raises(FalconError, match="samples are 10 x 16, this network takes 10 x 12 x 1"):
+        snn.predict(torch.randn(1, 10, 16), None, delays)
+    assert snn.predict(torch.randn(1, 20, 12), None, delays).shape == (1,)
+    with pytest.raises(FalconError, match="inputs of 21 lines; this network takes up to 20"):
+        snn.predict(torch.randn(1, 21, 12), None, delays)
 
 
 def test_training_sees_the_counts_of_the_spikes() -> None:
-    model = trained_like(CONFIG, 3)
+    model = trained_like(NETWORK, 3)
     x = torch.randn(6, 10, 12)
-    delays = dict.fromkeys(CONFIG.boundaries, 1)
-    spikes = convert(model).counts(x, None, delays)
+    snn = convert(model)
+    spikes = snn.counts(snn.streams(x, None, dict.fromkeys(NETWORK.boundaries, 1)))
     scores, counts = model.execute(x, None, spikes)
     for name, values in spikes.items():
         assert torch.equal(counts[name].detach().round().long(), values.long()), name
@@ -136,10 +142,10 @@ def test_training_sees_the_counts_of_the_spikes() -> None:
 
 
 def test_other_slots_keep_the_range_of_every_stage() -> None:
-    model = trained_like(CONFIG, 5)
+    model = trained_like(NETWORK, 5)
     fine = with_slots(model, 255)
     x = torch.randn(4, 10, 12)
-    same = with_slots(fine, CONFIG.slots)
+    same = with_slots(fine, NETWORK.slots)
     torch.testing.assert_close(same(x), model(x))
     for part, other in zip(model.modules(), fine.modules(), strict=True):
         if isinstance(part, Counter) and isinstance(other, Counter):
@@ -150,13 +156,56 @@ def test_other_slots_keep_the_range_of_every_stage() -> None:
 
 
 def test_a_shorter_prefix_reads_fewer_slots() -> None:
-    model = trained_like(CONFIG, 4)
+    model = trained_like(NETWORK, 4)
     x = torch.randn(3, 10, 12)
-    delays = dict.fromkeys(CONFIG.boundaries, 1)
-    whole, short = convert(model), convert(model, qk_prefix=2)
-    assert short.config.prefix == 2
+    delays = dict.fromkeys(NETWORK.boundaries, 1)
+    whole, short = convert(model), convert(model, NETWORK.with_prefix(2))
+    assert short.network.prefix == 2
     a, b = (each.streams(x, None, delays) for each in (whole, short))
     assert torch.equal(a["stem.fc2"], b["stem.fc2"])
     assert not torch.equal(a["block0.q"], b["block0.q"])
     with pytest.raises(FalconError, match=r"Q/K prefix is 9; it must lie in 1\.\.7"):
-        convert(model, qk_prefix=9)
+        convert(model, NETWORK.with_prefix(9))
+
+
+def test_convolutions_on_small_maps() -> None:
+    """A library's fast path has been wrong on maps of few pixels: every tap, written out."""
+    torch.manual_seed(0)
+    sizes = ((1, 1), (1, 2), (2, 1), (2, 3), (3, 2), (4, 5), (5, 8))
+    kernels = ((1, 1), (1, 3), (2, 2), (3, 2), (3, 4), (4, 1))
+    for size, kernel, stride, padding, channels in product(
+        sizes, kernels, ((1, 1), (1, 2), (2, 1), (3, 3)), ((0, 0), (1, 1), (2, 0), (0, 2)), (1, 2)
+    ):
+        layer = Product(3, kernel, stride, padding)
+        if min(s + 2 * p - k for s, p, k in zip(size, padding, kernel, strict=True)) < 0 or any(
+            p >= k for p, k in zip(padding, kernel, strict=True)
+        ):
+            continue
+        x, weight = torch.randn(2, *size, channels), torch.randn(3, *kernel, channels)
+        wanted = oracle_convolve(x.double().numpy(), weight.double().numpy(), layer)
+        found = convolve(x, weight, layer).double().numpy()
+        assert found.shape == wanted.shape
+        assert abs(found - wanted).max() < 1e-4, (size, layer)
+
+
+def test_falcon_is_the_papers_table() -> None:
+    rows = architecture(falcon_config("medium", "gsc"))
+    assert rows["Transformer blocks"] == 3
+    assert rows["Pipelined-stem convolutions"] == 2
+    assert rows["Total convolutional layers"] == 3
+    assert rows["Total FC layers"] == 2 + 3 * 6 + 1
+    network = falcon(falcon_config("medium", "gsc"))
+    assert network.boundaries[:5] == (
+        "stem.conv1", "stem.conv2", "stem.fc1", "stem.fc2", "block0.attn_out"
+    )  # fmt: skip
+    assert len(network.boundaries) == 4 + 3 * 5
+    assert network.shapes["stem.fc2"] == (98, 1, 160)
+    assert network.readout == Readout("classifier", "block2.residual2", 35, norm=True)
+    for model, dataset, message in (
+        ("huge", "gsc", "unknown network 'huge'"),
+        ("medium", "mnist", "unknown dataset 'mnist'"),
+    ):
+        with pytest.raises(FalconError, match=message):
+            falcon_config(model, dataset)
+    with pytest.raises(FalconError, match="features is 10; it must be a multiple of 4"):
+        falcon(replace(CONFIG, features=10))

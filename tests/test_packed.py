@@ -5,6 +5,7 @@ import torch
 
 from falcon_snn.errors import FalconError
 from falcon_snn.neuron import packed
+from falcon_snn.neuron.encoding import ENCODINGS
 
 EVERY_BYTE = torch.arange(256, dtype=torch.uint8)
 
@@ -31,7 +32,7 @@ def test_count_of_a_prefix(first: int) -> None:
 
 
 @pytest.mark.parametrize("slots", range(1, 9))
-@pytest.mark.parametrize("kind", packed.ENCODINGS)
+@pytest.mark.parametrize("kind", ENCODINGS)
 def test_encodings_hold_the_count(slots: int, kind: str) -> None:
     counts = torch.arange(slots + 1)
     trains = packed.encode(counts, slots, kind)

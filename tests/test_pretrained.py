@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.other_networks import DELAYS, save_cnn
 from tests.training_data import write_spikes
 from typer.testing import CliRunner
 
 from falcon_snn.cli.main import app
 from falcon_snn.errors import FalconError
+from falcon_snn.training import pretrained
 from falcon_snn.training.export import load_network
 from falcon_snn.training.pretrained import all_pretrained, pretrained_names
 
@@ -27,10 +29,21 @@ def test_all_load_and_are_small() -> None:
     assert "embedded-tiny" in rows
     for one in all_pretrained():
         network, metadata = load_network(one.path)
-        assert network.config == one.metadata.config
+        assert network.network == one.metadata.network
         assert metadata.words == one.metadata.words
         assert one.path.stat().st_size < 2_000_000
         assert rows[one.name]["words"] == len(metadata.words)
+
+
+def test_a_network_without_codes_is_listed_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_cnn(tmp_path / "cnn.safetensors")
+    monkeypatch.setattr(pretrained, "models_folder", lambda: tmp_path)
+    (row,) = call("models", "--json")
+    assert (row["network"], row["slots"], row["qk_prefix"]) == ("small CNN", 4, None)
+    assert row["delays"] == DELAYS
+    assert "│ - │" in CliRunner().invoke(app, ["models"]).stdout.replace("  ", " ")
 
 
 def test_evaluate_by_name() -> None:
@@ -56,7 +69,7 @@ def test_record_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         'forward = "counts"\nepochs = 2\nbatch = 6\nweight_rate = 1e-3\nneuron_rate = 0\n'
     )
     trained = tmp_path / "qnn"
-    train = ["train", "--recipe", quick, "--data", data, "--model", "tiny", "--out", trained]
+    train = ["train", "--recipe", quick, "--data", data, "--network", "tiny", "--out", trained]
     assert CliRunner().invoke(app, list(map(str, train))).exception is None
     record = ["results", "record", trained, "--setting", "ssc-tiny", "--configuration", "qnn",
               "--data", data, "--out", tmp_path / "results"]  # fmt: skip

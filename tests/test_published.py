@@ -2,7 +2,7 @@
 
 import pytest
 
-from falcon_snn.config import falcon_config
+from falcon_snn.network.falcon import PUBLISHED, falcon_config
 from falcon_snn.report import published as paper
 
 
@@ -17,7 +17,8 @@ def test_tables_agree_with_each_other() -> None:
     reference = paper.QK_PREFIX[0]
     assert reference.latency_us == main["gsc-medium"]["balanced"].latency_us
     assert round(reference.test_before_percent, 2) == main["gsc-medium"]["balanced"][0]
-    assert set(main) == set(paper.SETTINGS)
+    assert set(main) == set(paper.SETTINGS) == set(paper.SETTING_OF.values())
+    assert set(paper.SETTING_OF) == set(PUBLISHED)
     assert len(paper.PRIOR_METHODS) == 12
     for key, found in paper.SEARCH_GSC_LARGE.items():
         assert found.latency_us == main["gsc-large"][key].latency_us

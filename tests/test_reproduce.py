@@ -1,7 +1,6 @@
 """The paper beside ours: exact where a model decides, honest where an experiment does."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +8,14 @@ import pytest
 from typer.testing import CliRunner
 
 from falcon_snn.cli.main import app
-from falcon_snn.config import falcon_config
 from falcon_snn.errors import FalconError
+from falcon_snn.network.falcon import FalconConfig, falcon, falcon_config
 from falcon_snn.report import results as results_module
 from falcon_snn.report.exhibit import CLOSE, DIFFERS, EXACT, NOT_RUN, line
 from falcon_snn.report.kernel_figure import INPUTS, decisions, draw_kernel
 from falcon_snn.report.reproduce import EXHIBITS, exhibits, write_reproduction
 from falcon_snn.report.results import Result, load_results, read_result, table, write_result
+from falcon_snn.workflow.networks import built_in
 
 
 @pytest.fixture
@@ -26,10 +26,10 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def made(configuration: str, test_percent: float, seed: int = 0, **changes: Any) -> Result:
-    config = falcon_config("medium", "gsc", classes=30)
+    network = built_in("medium", classes=30)
     values: dict[str, Any] = {
         "setting": "gsc-medium", "configuration": configuration, "data": "gsc-v1", "words": 30,
-        "config": asdict(config), "delays": dict.fromkeys(config.boundaries, 1),
+        "network": network, "delays": dict.fromkeys(network.boundaries, 1),
         "attention": "serial", "seed": seed, "commit": None, "versions": {}, "machine": "",
         "phases": [{"name": "qat", "recipe": {}, "validation_percent": [96.0, 96.5]}],
         "validation_percent": 96.5, "test_percent": test_percent, "test_clips": 6835,
@@ -90,6 +90,26 @@ def test_page_and_commands(results: Path) -> None:
     assert "not run yet" in printed
     with pytest.raises(FalconError, match="no exhibit 'tables'"):
         exhibits("tables")
+
+
+def test_older_results_hold_sizes_instead_of_a_network(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    write_result(path, made("fastest", 97.1))
+    values = json.loads(path.read_text())
+    del values["network"]
+    sizes = vars(falcon_config("medium", "gsc", classes=30)).copy()
+    del sizes["name"]
+    path.write_text(json.dumps(values | {"config": sizes}))
+    older = read_result(path)
+    assert older.network == falcon(FalconConfig(name="gsc-medium", **sizes))
+    assert older.latency_us == made("fastest", 97.1).latency_us
+    mistakes: list[dict[str, Any]] = [
+        {"config": {"sizes": 3}}, {"config": {}}, {"network": {"stages": []}}, {},
+    ]  # fmt: skip
+    for wrong in mistakes:
+        path.write_text(json.dumps(values | wrong))
+        with pytest.raises(FalconError, match="not the result of an experiment"):
+            read_result(path)
 
 
 def test_broken_results_are_one_line(tmp_path: Path) -> None:

@@ -9,20 +9,19 @@ import pytest
 import torch
 from typer.testing import CliRunner, Result
 
-from falcon_snn.cli import networks
 from falcon_snn.cli.main import app
-from falcon_snn.config import falcon_config
 from falcon_snn.data.examples import load_examples
 from falcon_snn.hardware.profile import load_profile
-from falcon_snn.network.model import Falcon
+from falcon_snn.network.falcon import falcon, falcon_config
+from falcon_snn.network.qnn import Qnn
 from falcon_snn.pipeline.batch import core_cycles_many
-from falcon_snn.pipeline.falcon_graph import falcon_graph
 from falcon_snn.pipeline.schedule import Delays, read_schedule
 from falcon_snn.search.predictor import Correct
 from falcon_snn.search.result import read_result
 from falcon_snn.training.checkpoint import Metadata, prefixed, save_checkpoint
+from falcon_snn.workflow import searching
 
-TINY = falcon_config("tiny", "gsc")
+TINY = falcon(falcon_config("tiny", "gsc"))
 
 
 class MoreWaitingHelps:
@@ -46,12 +45,12 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An untrained network for the words of the embedded set."""
     words = load_examples("embedded", "validation").words
     torch.manual_seed(1)
-    config = falcon_config("tiny", "gsc", classes=len(words))
-    model = Falcon(config)
+    network = falcon(falcon_config("tiny", "gsc", classes=len(words)))
+    model = Qnn(network)
     with torch.no_grad():
-        model(torch.randn(8, config.tokens, config.features))
+        model(torch.randn(8, 98, 64))
     path = tmp_path_factory.mktemp("network") / "model.safetensors"
-    metadata = Metadata(config, words, recipe={"encoding": "even"}, epoch=0, seed=1, metrics={})
+    metadata = Metadata(network, words, recipe={}, epoch=0, seed=1, metrics={})
     save_checkpoint(path, metadata, prefixed("model.", model.state_dict()))
     return path
 
@@ -61,12 +60,11 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clips' answers from a rule instead of the network."""
 
     def predictor(
-        checkpoint: Path, data: str, split: str, *, limit: int | None, half: int | None, device: str
+        checkpoint: Path, data: str, *, limit: int | None, half: int | None, device: str
     ) -> MoreWaitingHelps:
-        assert split == "validation"
         return MoreWaitingHelps(limit, half)
 
-    monkeypatch.setattr(networks, "falcon_predictor", predictor)
+    monkeypatch.setattr(searching, "predictor_of", predictor)
 
 
 def invoke(*arguments: object) -> Result:
@@ -100,7 +98,7 @@ def test_a_search_from_command_to_figures(method: str, checkpoint: Path, tmp_pat
     assert ran.exit_code == 0, ran.output
     told = json.loads(ran.stdout)
     result = read_result(out / "result.json")
-    graph = falcon_graph(TINY)
+    graph = TINY.graph
     assert result["clips"] == result["held_out"]["clips"] == 600
     for name in ("fastest", "balanced", "accurate"):
         delays = read_schedule(out / f"{name}.json", TINY.boundaries, TINY.slots)
@@ -163,11 +161,11 @@ def test_random_schedules_as_files(tmp_path: Path) -> None:
     ran = invoke("random", "--like", "balanced", "-n", 10, "--out", out, "--json")
     assert ran.exit_code == 0, ran.output
     told = json.loads(ran.stdout)
-    config = falcon_config("medium", "gsc")
+    config = falcon(falcon_config("medium", "gsc"))
     found = [read_schedule(file, config.boundaries, config.slots) for file in told["files"]]
     rows = np.array([list(delays.values()) for delays in found])
     assert len(np.unique(rows, axis=0)) == 10
-    assert set(core_cycles_many(falcon_graph(config), rows, load_profile())) == {11964}
+    assert set(core_cycles_many(config.graph, rows, load_profile())) == {11964}
     assert {tuple(sorted(row)) for row in rows.tolist()} == {(1,) * 16 + (2, 2, 3)}
 
     none = invoke("random", "--like", "fastest", "-n", 2, "--out", out)

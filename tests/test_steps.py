@@ -9,8 +9,8 @@ import pytest
 from tests.training_data import write_spikes
 
 from falcon_snn.cli.main import main
-from falcon_snn.cli.steps import MARKER, Run, Step
 from falcon_snn.errors import FalconError
+from falcon_snn.workflow.steps import MARKER, Run, Step
 
 
 def write(run: Run, folder: Path) -> None:

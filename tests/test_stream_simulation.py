@@ -7,13 +7,11 @@ import pytest
 from tests.event_simulation import Network, quantised, simulate, spiking
 from tests.random_graphs import PAPER, random_graph, random_profile
 
-from falcon_snn.config import falcon_config
 from falcon_snn.hardware.profile import Profile
-from falcon_snn.pipeline.falcon_graph import falcon_graph
 from falcon_snn.pipeline.graph import Graph
-from falcon_snn.pipeline.schedule import parse_schedule
 from falcon_snn.pipeline.steps import qnn_plan, snn_plan
 from falcon_snn.pipeline.throughput import Stream, Throughput, measure_throughput
+from falcon_snn.workflow.networks import built_in, delays_of
 
 
 def assert_runs_as_promised(stream: Stream, network: Network, samples: int) -> None:
@@ -64,10 +62,10 @@ def test_random_streams_run_as_promised(chunk: int) -> None:
 @pytest.mark.parametrize("sharing", ["shared", "per-block"])
 @pytest.mark.parametrize("model", ["medium", "large"])
 def test_falcon_streams_run_as_promised(model: str, sharing: str, attention: str) -> None:
-    config = falcon_config(model, "gsc")
+    falcon = built_in(model)
     profile = replace(PAPER, engine_sharing=sharing, attention=attention)
-    delays = parse_schedule("balanced", config, "gsc", model)
-    for throughput, network in both(falcon_graph(config), delays, profile):
+    delays = delays_of("balanced", falcon, None)
+    for throughput, network in both(falcon.graph, delays, profile):
         assert_runs_as_promised(throughput.densest, network, samples=8)
         undisturbed = throughput.undisturbed
         assert set(latencies(network, 8, undisturbed.interval)) == {undisturbed.latency}

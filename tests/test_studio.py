@@ -10,28 +10,31 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.random_networks import networks
 from tests.training_data import WORDS, make_examples
 
-from falcon_snn.config import DATASETS, MODELS, falcon_config
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import load_profile
-from falcon_snn.network.model import Falcon
+from falcon_snn.network.description import Network
+from falcon_snn.network.falcon import DATASETS, MODELS
+from falcon_snn.network.qnn import Qnn
 from falcon_snn.pipeline.schedule import read_schedule
 from falcon_snn.report.latency import snn_report
 from falcon_snn.report.throughput import throughput_report
 from falcon_snn.studio import numbers
 from falcon_snn.studio import state as states
 from falcon_snn.studio.sample import Sample
-from falcon_snn.studio.state import StudioState, first_state, from_query, to_query
+from falcon_snn.studio.state import OWN, StudioState, first_state, from_query, own_state, to_query
 from falcon_snn.training.checkpoint import Metadata, prefixed, save_checkpoint
 from falcon_snn.training.export import load_network
+from falcon_snn.workflow.networks import built_in
 
 
 @st.composite
 def any_state(draw: st.DrawFn) -> StudioState:
-    model, dataset = draw(st.sampled_from(MODELS)), draw(st.sampled_from(DATASETS))
+    name, dataset = draw(st.sampled_from(MODELS)), draw(st.sampled_from(DATASETS))
     slots = draw(st.integers(1, 8))
-    names = falcon_config(model, dataset).boundaries
+    names = built_in(name, dataset).boundaries
     wait = st.integers(1, slots)
     profile = replace(
         load_profile(),
@@ -42,7 +45,7 @@ def any_state(draw: st.DrawFn) -> StudioState:
         array_area_mm2=draw(st.none() | st.floats(0, 2)),
     )
     return StudioState(
-        model, dataset, slots, draw(wait), {name: draw(wait) for name in names}, profile,
+        name, dataset, slots, draw(wait), {name: draw(wait) for name in names}, profile,
         draw(st.sampled_from(list(states.BELOW))),
     )  # fmt: skip
 
@@ -53,13 +56,35 @@ def test_the_address_gives_the_state_back(state: StudioState) -> None:
     assert from_query(query, first_state()) == state
 
 
+@given(networks(), st.data())
+def test_a_network_of_ones_own_is_in_the_address_too(network: Network, data: st.DataObject) -> None:
+    delays = {name: data.draw(st.integers(1, network.slots)) for name in network.boundaries}
+    start = own_state(network, delays)
+    assert (start.network, start.delays) == (network, delays)
+    query = dict(parse_qsl(to_query(start)))
+    assert query["network"] == OWN
+    assert from_query(query, start) == start
+    with pytest.raises(FalconError, match="unknown network 'own'; choose one of tiny, medium"):
+        from_query(query, first_state())
+    assert numbers.latency(start).core_us > 0
+    tiny = states.with_network(start, "tiny", "ssc")
+    assert (tiny.network.name, tiny.slots) == ("Falcon-Tiny SSC", network.slots)
+    shorter = states.with_slots(start, "1")
+    assert (shorter.network.slots, set(shorter.delays.values()) <= {1}) == (1, True)
+    if not start.has_prefix and network.slots > 1:
+        with pytest.raises(FalconError, match="has no Q and K, so no Q/K prefix"):
+            states.with_prefix(start, "1")
+        assert states.with_network(states.with_prefix(tiny, "1"), OWN, "gsc").network == network
+
+
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ({"model": "huge"}, "unknown model 'huge'"),
+        ({"network": "huge"}, "unknown network 'huge'"),
         ({"T": "seven"}, "T is 'seven'; it must be a whole number"),
         ({"T": "9"}, "slots is 9"),
         ({"prefix": "8"}, "Q/K prefix is 8"),
+        ({"prefix": "0"}, "Q/K prefix is 0"),
         ({"block0.ffn1": "9"}, "delay of block0.ffn1 is 9; it must lie in 1..7"),
         ({"block9.ffn1": "2"}, "unknown boundary 'block9.ffn1'"),
         ({"active_rows": "0"}, "active_rows = 0"),
@@ -98,6 +123,8 @@ def test_a_change_of_network_or_slots_keeps_what_fits() -> None:
     assert (short.prefix, short.delays["block0.ffn1"], short.delays["stem.fc1"]) == (2, 2, 2)
     longer = states.with_slots(state, "8")
     assert (longer.prefix, longer.delays["block0.ffn1"], longer.delays["stem.fc1"]) == (8, 7, 3)
+    without_codes = states.with_network(states.with_prefix(state, "4"), "kestrel-5", "gsc")
+    assert (without_codes.prefix, without_codes.slots, without_codes.has_prefix) == (7, 7, False)
     waiting_less = states.with_slots(states.with_prefix(state, "4"), "8")
     assert waiting_less.prefix == 4
 
@@ -113,7 +140,7 @@ def test_t_cycle_is_exact() -> None:
 
 
 def test_unpublished_schedules_are_refused() -> None:
-    with pytest.raises(FalconError, match="no schedule 'balanced' is published for tiny gsc"):
+    with pytest.raises(FalconError, match="no schedule 'balanced' is published for this"):
         states.with_schedule(first_state("tiny"), "balanced")
 
 
@@ -121,26 +148,27 @@ def test_the_saved_schedule_is_one(tmp_path: Path) -> None:
     state = states.with_schedule(first_state("large"), "accurate")
     file = tmp_path / "schedule.json"
     file.write_text(states.schedule_file(state), encoding="utf-8")
-    assert read_schedule(file, state.config.boundaries, 7) == state.delays
+    assert read_schedule(file, state.network.boundaries, 7) == state.delays
     assert json.loads(file.read_text())["qk_prefix"] == 7
 
 
 def test_the_clips_show_what_a_schedule_does(tmp_path: Path) -> None:
-    config = falcon_config("tiny", "gsc", classes=len(WORDS))
+    tiny = built_in("tiny", classes=len(WORDS))
     torch.manual_seed(1)
     checkpoint = tmp_path / "tiny.safetensors"
-    metadata = Metadata(config, WORDS, {"encoding": "even"}, 1, 0, {})
-    save_checkpoint(checkpoint, metadata, prefixed("model.", Falcon(config).state_dict()))
+    metadata = Metadata(tiny, WORDS, {}, 1, 0, {})
+    save_checkpoint(checkpoint, metadata, prefixed("model.", Qnn(tiny).state_dict()))
     draw = torch.Generator().manual_seed(2)
     clips = replace(
         make_examples(6, 0),
         x=torch.randn(6, 98, 64, generator=draw),
         lengths=torch.tensor([98, 98, 60, 98, 40, 98]),
     )
-    fastest = first_state("tiny")
+    fastest = own_state(tiny, None)
     sample = Sample(checkpoint, fastest, clips)
     assert sample.fits(fastest)
     assert not sample.fits(states.with_slots(fastest, "6"))
+    assert not sample.fits(states.with_network(fastest, "medium", "gsc"))
     assert set(sample.effect(fastest).changed.values()) == {0.0}
     waiting = states.with_delay(states.with_prefix(fastest, "4"), "stem.fc1", "3")
     effect = sample.effect(waiting)

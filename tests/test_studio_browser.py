@@ -19,17 +19,17 @@ from tests.training_data import WORDS, write_spikes
 from typer.testing import CliRunner
 
 from falcon_snn.cli.main import app
-from falcon_snn.config import falcon_config
 from falcon_snn.hardware.profile import shipped_profiles
-from falcon_snn.network.model import Falcon
+from falcon_snn.network.qnn import Qnn
 from falcon_snn.training.checkpoint import Metadata, prefixed, save_checkpoint
+from falcon_snn.workflow.networks import built_in
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 ARGUMENTS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
-MEDIUM = "/?model=medium&dataset=gsc&T=7"
+MEDIUM = "/?network=medium&dataset=gsc&T=7"
 PATIENCE_MS = 30_000  # a busy machine is no failure
 
 pytestmark = pytest.mark.skipif(
@@ -41,11 +41,11 @@ pytestmark = pytest.mark.skipif(
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """`falcon-snn studio` with a small checkpoint and a few clips; gives its address."""
     folder = tmp_path_factory.mktemp("studio")
-    config = falcon_config("tiny", "ssc", classes=len(WORDS))
+    network = built_in("tiny", "ssc", classes=len(WORDS))
     torch.manual_seed(4)
-    metadata = Metadata(config, WORDS, {"encoding": "even"}, 1, 0, {})
+    metadata = Metadata(network, WORDS, {}, 1, 0, {})
     checkpoint = folder / "tiny.safetensors"
-    save_checkpoint(checkpoint, metadata, prefixed("model.", Falcon(config).state_dict()))
+    save_checkpoint(checkpoint, metadata, prefixed("model.", Qnn(network).state_dict()))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -192,9 +192,9 @@ def test_slots_hardware_and_network(page: Page, tmp_path: Path) -> None:
     page.wait_for_url("**hardware=mine**")
     page.reload()
     expect(field(page, "active rows")).to_have_value("18")
-    page.get_by_label("model").click()
+    page.get_by_label("network").click()
     page.get_by_role("option", name="large").click()
-    expect(core(page)).to_have_text(us(latency(*words, "--model", "large")["core_latency_us"]))
+    expect(core(page)).to_have_text(us(latency(*words, "--network", "large")["core_latency_us"]))
     expect(field(page, "delay of block4.residual2")).to_have_value("1")
 
 
@@ -228,8 +228,8 @@ def test_bad_input_is_refused_and_the_server_stays(page: Page, server: str) -> N
     field(page, "delay of block0.ffn1").fill("2")
     expect(core(page)).to_have_text("117.70")
     expect(alert).to_be_hidden()
-    page.goto(f"{server}/?model=huge")
-    expect(page.get_by_role("alert")).to_contain_text("unknown model 'huge'")
+    page.goto(f"{server}/?network=huge")
+    expect(page.get_by_role("alert")).to_contain_text("unknown network 'huge'")
     with urllib.request.urlopen(server) as answer:
         assert answer.status == 200
 

@@ -8,19 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.random_networks import graphs, profiles, schedules
 
-from falcon_snn.config import falcon_config
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import Profile, load_profile
-from falcon_snn.pipeline.falcon_graph import falcon_graph
+from falcon_snn.network.falcon import falcon_config
 from falcon_snn.pipeline.graph import Graph
 from falcon_snn.pipeline.resources import count_resources, sharing_curve
 from falcon_snn.pipeline.steps import qnn_plan, snn_plan
-from falcon_snn.pipeline.sweep import Setup, examine_claims, parse_values, sweep
+from falcon_snn.pipeline.sweep import parse_values
 from falcon_snn.pipeline.throughput import Stream, measure_throughput
 from falcon_snn.pipeline.timing import time_snn
+from falcon_snn.workflow.networks import Timed, built_in
+from falcon_snn.workflow.sweep import Setup, examine_claims, sweep
 
 PAPER = load_profile()
-MEDIUM = falcon_graph(falcon_config("medium", "gsc"))
+MEDIUM = built_in("medium", "gsc").graph
 FAST = dict.fromkeys(MEDIUM.boundaries, 1)
 
 
@@ -106,8 +107,14 @@ def test_sweeps_of_hardware_network_and_schedule() -> None:
     assert round(one[1].snn_us - one[0].snn_us, 6) == 1.88
     styles = sweep(setup, "attention", parse_values("attention", "serial,streamed"))
     assert round(styles[0].snn_us - styles[1].snn_us, 6) == 9.03
-    own = replace(setup, network=MEDIUM, schedule="fastest")
+    own = replace(setup, network=Timed(MEDIUM), schedule="fastest")
     assert [point.qnn_us for point in sweep(own, "slots", [3, 7])] == [100.78, 130.86]
+    trained = Timed(MEDIUM, dict.fromkeys(MEDIUM.boundaries, 5))
+    found = sweep(Setup(trained, PAPER), "slots", [3, 7])  # with 3 slots nothing can wait for 5
+    assert found[0].snn_us == found[0].full_us
+    assert found[1].snn_us < found[1].full_us
+    wider = sweep(setup, "hidden", [160, 320])
+    assert wider[0].snn_us < wider[1].snn_us
 
 
 @pytest.mark.parametrize(

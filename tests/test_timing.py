@@ -9,11 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.random_networks import graphs, profiles, schedules
 
-from falcon_snn.config import falcon_config
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import Profile, load_profile
 from falcon_snn.pipeline.batch import core_cycles_many
-from falcon_snn.pipeline.falcon_graph import falcon_graph
 from falcon_snn.pipeline.graph import Graph
 from falcon_snn.pipeline.steps import QNN_STYLES
 from falcon_snn.pipeline.timing import (
@@ -26,9 +24,10 @@ from falcon_snn.pipeline.timing import (
     time_qnn,
     time_snn,
 )
+from falcon_snn.workflow.networks import built_in
 
 PAPER = load_profile()
-LARGE = falcon_graph(falcon_config("large", "gsc"))
+LARGE = built_in("large", "gsc").graph
 FAST = dict.fromkeys(LARGE.boundaries, 1)
 
 
@@ -78,7 +77,7 @@ def test_batch_equals_single(graph: Graph, profile: Profile, data: st.DataObject
 @pytest.mark.parametrize("attention", ["serial", "streamed"])
 def test_batch_equals_single_on_falcon(attention: str) -> None:
     profile = replace(PAPER, attention=attention)
-    graph = falcon_graph(falcon_config("large", "gsc", qk_prefix=3))
+    graph = built_in("large", "gsc", qk_prefix=3).graph
     rows = np.random.default_rng(1).integers(1, 8, (300, 29))
     many = core_cycles_many(graph, rows, profile)
     for row, cycles in zip(rows.tolist(), many.tolist(), strict=True):
@@ -129,7 +128,7 @@ def test_value_has_slack_and_late_boundaries_cost_next_to_nothing() -> None:
 
 def test_waiting_is_what_a_prefix_saves() -> None:
     """With delay 1 the path waits only in Q and K: six more slots in each of three blocks."""
-    graph = falcon_graph(falcon_config("medium", "gsc"))
+    graph = built_in("medium", "gsc").graph
     path = critical_path(time_snn(graph, dict.fromkeys(graph.boundaries, 1), PAPER))
     assert path_parts(path)["waiting"] == 3 * 6 * 188
     waits = {step.stage for step in path if step.part == "waiting"}
@@ -142,7 +141,7 @@ def test_local_cycles_are_the_papers() -> None:
 
 
 def test_more_heads_than_arrays_run_in_rounds() -> None:
-    graph = falcon_graph(falcon_config("medium", "gsc"))
+    graph = built_in("medium", "gsc").graph
     one = replace(PAPER, arrays=1, engines=1)
     saved = qnn_cycles(graph, one) - qnn_cycles(graph, PAPER)
     assert saved == 3 * 4 * (574 + 301 + 454)  # three blocks, four more rounds of each

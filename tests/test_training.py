@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from tests.training_data import CONFIG, make_examples, make_job
+from tests.training_data import CONFIG, NETWORK, make_examples, make_job
 
 from falcon_snn.data.augment import Augmentation
 from falcon_snn.data.examples import Waves
 from falcon_snn.errors import FalconError
-from falcon_snn.network.model import Falcon
+from falcon_snn.network.falcon import falcon
+from falcon_snn.network.qnn import Qnn
 from falcon_snn.network.teacher import Teacher
 from falcon_snn.training.batches import Clips, shift_frames
 from falcon_snn.training.checkpoint import load_checkpoint, load_model, load_teacher
@@ -54,7 +55,7 @@ def test_qnn_learns_and_its_neurons_stay(tmp_path: Path) -> None:
     model, metadata = load_model(tmp_path / "best.safetensors")
     for name, parameter in neuron_parameters(model).items():
         assert bool((parameter == (1.0 if "threshold" in name else 0.0)).all()), name
-    assert metadata.config == CONFIG
+    assert metadata.network == NETWORK
     assert metadata.delays is None
 
 
@@ -97,11 +98,11 @@ def test_spike_based_qat_moves_weights_but_no_statistics(tmp_path: Path, gradien
     run(make_job(tmp_path / "qat", "qat", model=model, gradient=gradient, epochs=1))
     after = model.state_dict()
     moved = {name for name in before if not torch.equal(before[name], after[name])}
-    assert "stem.conv1.weight" in moved
-    assert "blocks.0.q.weight" in moved
+    assert "parts.stem/conv1.weights.weight" in moved
+    assert "parts.block0/q.weights.weight" in moved
     assert not any("running" in name or "threshold" in name for name in moved)
     held = load_checkpoint(tmp_path / "qat" / "best.safetensors")[0]
-    assert held.delays == dict.fromkeys(CONFIG.boundaries, 1)
+    assert held.delays == dict.fromkeys(NETWORK.boundaries, 1)
 
 
 def test_average_and_teacher(tmp_path: Path) -> None:
@@ -110,7 +111,7 @@ def test_average_and_teacher(tmp_path: Path) -> None:
     job = make_job(tmp_path / "ema", teachers=(teacher, teacher), distil=0.5, ema=0.9, epochs=2)
     run(job)
     held = weights(tmp_path / "ema" / "last.safetensors")
-    name = "stem.fc1.weight"
+    name = "parts.stem/fc1.weights.weight"
     assert not torch.equal(held[f"model.{name}"], held[f"raw.{name}"])
     assert torch.equal(held[f"raw.{name}"], job.model.state_dict()[name])
     scores = torch.randn(4, 3)
@@ -119,7 +120,7 @@ def test_average_and_teacher(tmp_path: Path) -> None:
 
 def test_a_float_teacher_learns_teaches_and_is_no_network(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    run(make_job(tmp_path / "teacher", model=Teacher(CONFIG), epochs=6, weight_rate=1e-3))
+    run(make_job(tmp_path / "teacher", model=Teacher(NETWORK), epochs=6, weight_rate=1e-3))
     path = tmp_path / "teacher" / "best.safetensors"
     teacher, metadata = load_teacher(path)
     assert metadata.teacher
@@ -186,8 +187,8 @@ def test_resume_refuses_another_run(tmp_path: Path) -> None:
     run(make_job(tmp_path, epochs=1))
     with pytest.raises(FalconError, match="another recipe 'label_smoothing'"):
         run(make_job(tmp_path, epochs=1, label_smoothing=0.2, resume=True))
-    other = Falcon(replace(CONFIG, hidden=8))
-    with pytest.raises(FalconError, match="another configuration 'hidden'"):
+    other = Qnn(falcon(replace(CONFIG, hidden=8)))
+    with pytest.raises(FalconError, match=r"another stage 'stem\.fc1'"):
         run(make_job(tmp_path, epochs=1, model=other, resume=True))
 
 
@@ -257,7 +258,8 @@ def test_shifted_clips_keep_their_padding() -> None:
 def test_a_run_away_loss_is_an_error(tmp_path: Path) -> None:
     job = make_job(tmp_path)
     with torch.no_grad():
-        job.model.classifier.weight.fill_(float("inf"))
+        assert isinstance(job.model, Qnn)
+        job.model.part("classifier").linear.weight.fill_(float("inf"))
     with pytest.raises(FalconError, match="no longer finite in epoch 1"):
         run(job)
     assert not (tmp_path / "last.safetensors").exists()

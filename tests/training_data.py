@@ -7,20 +7,21 @@ from typing import Any
 import numpy as np
 import torch
 
-from falcon_snn.config import FalconConfig
 from falcon_snn.data.augment import Augmentation
 from falcon_snn.data.examples import Examples
 from falcon_snn.data.ssc import FILE_OF, write_ssc
-from falcon_snn.network.model import Falcon
+from falcon_snn.network.falcon import FalconConfig, falcon
+from falcon_snn.network.qnn import Qnn
 from falcon_snn.training.batches import Clips
 from falcon_snn.training.recipe import load_recipe
 from falcon_snn.training.step import Job
 
 WORDS = ("down", "left", "right")
 CONFIG = FalconConfig(
-    blocks=1, features=8, tokens=10, classes=3, hidden=16, heads=2, ffn=16, encoder_channels=4,
-    stem_channels=4, slots=3,
+    "small", blocks=1, features=8, tokens=10, classes=3, hidden=16, heads=2, ffn=16,
+    encoder_channels=4, stem_channels=4, slots=3,
 )  # fmt: skip
+NETWORK = falcon(CONFIG)
 
 
 def make_examples(clips: int, seed: int) -> Examples:
@@ -41,8 +42,8 @@ def make_job(out: Path, phase: str = "qnn", **changes: Any) -> Job:
     augment = Augmentation(shift_ms=10, time_masks=1, time_mask_frames=2)
     changes = {"batch": 12, "epochs": 3, "augment": augment, **changes}
     recipe = replace(load_recipe(phase), **changes)
-    model = fields.pop("model", None) or Falcon(CONFIG)
-    delays = dict.fromkeys(CONFIG.boundaries, 1) if recipe.spiking else None
+    model = fields.pop("model", None) or Qnn(NETWORK)
+    delays = dict.fromkeys(NETWORK.boundaries, 1) if recipe.spiking else None
     clips = Clips(make_examples(48, 1), recipe, torch.device("cpu"), torch.zeros(0))
     return Job(model, recipe, clips, make_examples(30, 2), out, delays=delays, **fields)
 

@@ -18,7 +18,7 @@ COMMANDS = {
     "mlp.png": "latency --graph {root}/examples/mlp.toml --compare qnn --gantt mlp.png",
     "mlp-waits.png": "latency --graph {root}/examples/mlp.toml --delay hidden1=4 --gantt "
     "mlp-waits.png",
-    "graph.png": "graph --model tiny --out graph.png",
+    "graph.png": "graph --network tiny --out graph.png",
     "sharing.png": "resources --plot sharing.png",
     "tile-rows.png": "sweep tile_rows 9:72:9 --plot tile-rows.png",
     "theory.svg": "theory --out .",

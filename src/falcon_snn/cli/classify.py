@@ -4,14 +4,14 @@ from pathlib import Path
 
 import typer
 
-from falcon_snn.cli import networks
+from falcon_snn.cli import network_options as options
 from falcon_snn.cli.output import JsonFlag, notice, out, print_json
 
 
 def classify(
     file: Path = typer.Argument(help="A recording of one word (wav and what libsndfile reads)."),
-    checkpoint: Path | None = networks.Checkpoint,
-    pretrained: str | None = networks.Pretrained,
+    checkpoint: Path | None = options.Checkpoint,
+    pretrained: str | None = options.Pretrained,
     schedule: str | None = typer.Option(
         None,
         help="fastest, balanced, accurate, full, uniform:D or a JSON file; by default what the "
@@ -22,34 +22,22 @@ def classify(
     as_json: bool = JsonFlag,
 ) -> None:
     """Say which word a recording holds, with the three likeliest and their confidence."""
-    import torch
+    from falcon_snn.workflow.model import load
 
-    from falcon_snn.data.audio import read_wave, to_int16
-    from falcon_snn.data.features import CLIP_SAMPLES, FRAMES, log_mel, one_second
-    from falcon_snn.errors import FalconError
-    from falcon_snn.training.export import load_network
-
-    checkpoint = networks.network_file(checkpoint, pretrained)
-    network, metadata = load_network(checkpoint)
-    if metadata.config.tokens != FRAMES:
-        raise FalconError(f"{checkpoint}: takes spikes of the inner ear, not recordings")
-    chosen = schedule or ("full" if metadata.delays is None else "own")
-    delays = networks.delays_of(chosen, metadata)
-    wave = torch.from_numpy(to_int16(read_wave(file)))
-    lengths = torch.tensor([len(wave)])
-    padded = torch.nn.functional.pad(wave, (0, max(0, CLIP_SAMPLES - len(wave))))
-    x = log_mel(one_second(padded[None], lengths))
-    streams = network.streams(x, None, delays, backend)
-    confidence = network.logits(streams, None, backend)[0].softmax(dim=0)
+    model = load(options.network_file(checkpoint, pretrained))
+    chosen = schedule or ("full" if model.metadata.delays is None else "own")
+    x = model.features_of_file(file)
+    streams = model.streams(x, chosen, backend)
     top = [
-        {"word": metadata.words[index], "confidence": float(confidence[index])}
-        for index in confidence.argsort(descending=True, stable=True)[:3].tolist()
+        {"word": word, "confidence": confidence}
+        for word, confidence in model.ranking(streams, backend)[:3]
     ]
+    delays = model.delays(chosen)
     if raster is not None:
         from falcon_snn.report.raster import draw_raster
 
         title = f"{file.name}: {top[0]['word']} ({chosen} schedule)"
-        draw_raster(raster, network, streams, delays, x[0].numpy(), title)
+        draw_raster(raster, model.snn, streams, delays, x[0].numpy(), title)
         notice(f"{raster}: spikes of every stage")
     if as_json:
         print_json({"file": str(file), "word": top[0]["word"], "top": top, "delays": delays})

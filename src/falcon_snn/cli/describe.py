@@ -1,28 +1,49 @@
 """`falcon-snn describe`: what a network is made of."""
 
+from pathlib import Path
+
 import typer
 
+from falcon_snn.cli import network_options as options
 from falcon_snn.cli.output import JsonFlag, out, print_json
+from falcon_snn.errors import FalconError
 
 
 def describe(
-    model: str = typer.Option("medium", help="tiny, medium or large."),
-    dataset: str = typer.Option("gsc", help="gsc or ssc."),
-    classes: int = typer.Option(35, min=2, help="Number of words."),
-    slots: int = typer.Option(7, help="T, the spike slots of a stage."),
+    network: str = options.Network,
+    dataset: str = options.Dataset,
+    checkpoint: Path | None = options.Checkpoint,
+    pretrained: str | None = options.Pretrained,
+    classes: int | None = typer.Option(
+        None, min=2, help="Classes of a built-in network (default 35)."
+    ),
+    slots: int | None = options.Slots,
     as_json: bool = JsonFlag,
 ) -> None:
-    """Show the parameters, shapes and stages of a network and the paper's architecture table."""
-    from falcon_snn.config import falcon_config
+    """Show the parameters, multiply-accumulates, shapes and stages of a network."""
     from falcon_snn.network.summary import summary
+    from falcon_snn.workflow.networks import built_in
 
-    facts = summary(falcon_config(model, dataset, classes=classes, slots=slots))
+    file = options.optional_file(checkpoint, pretrained)
+    if file is None:
+        chosen = built_in(network, dataset, classes=classes or 35, slots=slots)
+    else:
+        from falcon_snn.training.checkpoint import load_metadata
+
+        if classes is not None:
+            raise FalconError("--classes is for a built-in network; a checkpoint has its own")
+        chosen = load_metadata(file).network
+        chosen = chosen if slots is None else chosen.with_slots(slots)
+    facts = summary(chosen)
     if as_json:
-        print_json({"model": model, "dataset": dataset, **facts})
+        print_json(facts)
         return
     from rich.table import Table
 
-    out.print(f"Falcon {model}, {dataset}: {facts['parameters']:,} parameters, T = {slots}")
+    out.print(
+        f"[bold]{facts['name']}[/], T = {facts['slots']}: {facts['parameters']:,} parameters, "
+        f"{facts['macs']:,} multiply-accumulates per slot"
+    )
     table = Table("stage", "operation", "output", "fires with", "parameters")
     for stage in facts["stages"]:
         shape = " x ".join(map(str, stage["shape"]))
@@ -31,9 +52,4 @@ def describe(
     table.columns[0].no_wrap = True
     table.columns[4].justify = "right"
     out.print(table)
-    counts = Table("component", "count")
-    for name, count in facts["architecture"].items():
-        counts.add_row(name, str(count))
-    counts.columns[1].justify = "right"
-    out.print(counts)
     out.print(f"{len(facts['searchable'])} searchable boundaries")

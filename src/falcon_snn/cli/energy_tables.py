@@ -52,12 +52,11 @@ def print_tables(report: dict[str, Any]) -> None:
 
 
 def _print_shares(rows: list[dict[str, Any]]) -> None:
-    """Shares of the core's energy, by stage of the stem, by block, and by part."""
+    """Shares of the core's energy, by block (the text before a name's first dot) and by part."""
     by_group: dict[str, dict[str, float]] = {}
     for row in rows:
         for stage in row["stages"]:
-            name = stage["name"]
-            group = name.partition(".")[0] if name.startswith("block") else name
+            group = stage["name"].partition(".")[0]
             shares = by_group.setdefault(group, {})
             shares[row["name"]] = shares.get(row["name"], 0.0) + stage["share"]
         parts = {f"analog: {part}": mj for part, mj in row["analog_parts_mj"].items()}
@@ -66,7 +65,7 @@ def _print_shares(rows: list[dict[str, Any]]) -> None:
             by_group.setdefault(part, {})[row["name"]] = mj / row["core_mj"]
     table = Table("% of core energy", *(row["name"] for row in rows))
     for group, shares in by_group.items():
-        if any(shares.values()):  # encoder and classifier lie outside the core
+        if any(shares.values()):  # source and readout lie outside the core
             table.add_row(group, *(f"{100 * shares[row['name']]:.2f}" for row in rows))
     out.print(table)
 

@@ -1,22 +1,21 @@
 """`falcon-snn evaluate`: how many clips a checkpoint labels rightly."""
 
 from pathlib import Path
-from typing import Any
 
 import typer
 
-from falcon_snn.cli import networks
-from falcon_snn.cli.output import JsonFlag, notice, out, print_json, progress_bar
+from falcon_snn.cli import network_options as options
+from falcon_snn.cli.output import JsonFlag, notice, out, print_json
 
 
 def evaluate(
-    checkpoint: Path | None = networks.Checkpoint,
-    pretrained: str | None = networks.Pretrained,
-    data: str = typer.Option("embedded", help="'embedded', a path, or a name in $FALCON_DATA."),
+    checkpoint: Path | None = options.Checkpoint,
+    pretrained: str | None = options.Pretrained,
+    data: str = options.Data,
     schedule: str | None = typer.Option(
         None,
-        help="qnn (float), fastest, balanced, accurate, full, uniform:D or a JSON file; by default "
-        "what the checkpoint was trained for.",
+        help="qnn (float), own, fastest, balanced, accurate, full, uniform:D or a JSON file; by "
+        "default what the checkpoint was trained for.",
     ),
     split: str = typer.Option("validation", help="validation or test."),
     qk_prefix: int | None = typer.Option(None, help="Slots that Q and K wait for."),
@@ -25,51 +24,34 @@ def evaluate(
     as_json: bool = JsonFlag,
 ) -> None:
     """Measure the accuracy of a network under a schedule of firing delays."""
-    import torch
+    from falcon_snn.cli.watch import TerminalWatch
+    from falcon_snn.training.checkpoint import load_metadata
+    from falcon_snn.workflow.measuring import evaluate as measure
 
-    from falcon_snn.errors import FalconError
-    from falcon_snn.training.checkpoint import load_metadata, load_model
-    from falcon_snn.training.evaluate import accuracy, qnn_predictions, snn_predictions
-    from falcon_snn.training.export import load_network
-
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    checkpoint = networks.network_file(checkpoint, pretrained)
-    metadata = load_metadata(checkpoint)
-    schedule = schedule or ("qnn" if metadata.delays is None else "own")
-    delays = None if schedule == "qnn" else networks.delays_of(schedule, metadata)
-    examples = networks.load_split(data, split, limit, metadata.words)
-    if schedule == "qnn":
-        if qk_prefix is not None:
-            raise FalconError("the QNN has no slots, so no Q/K prefix; choose a --schedule")
-        model = load_model(checkpoint)[0].to(device)
-        with progress_bar("QNN", len(examples)) as advance:
-            found = qnn_predictions(model, examples, advance=advance)
-    else:
-        assert delays is not None
-        network, metadata = load_network(checkpoint, qk_prefix)
-        with progress_bar("SNN", len(examples)) as advance:
-            found = snn_predictions(
-                network.to(device), examples, delays, backend=backend, advance=advance
-            )
-    right = int((found == examples.labels).sum())
-    report: dict[str, Any] = {
-        "checkpoint": str(checkpoint),
-        "data": data,
-        "split": split,
-        "schedule": schedule,
-        "delays": delays,
-        "slots": metadata.config.slots,
-        "qk_prefix": metadata.config.prefix,
-        "clips": len(examples),
-        "right": right,
-        "accuracy": accuracy(found, examples),
-    }
+    file = options.network_file(checkpoint, pretrained)
+    found = measure(
+        file, data, schedule=schedule, split=split, qk_prefix=qk_prefix, limit=limit,
+        backend=backend, watch=TerminalWatch(),
+    )  # fmt: skip
+    network = load_metadata(file).network
+    prefix = qk_prefix or network.prefix
     if as_json:
-        print_json(report)
+        print_json({
+            "checkpoint": str(file), "data": data, "split": split, "schedule": found.schedule,
+            "delays": found.delays, "slots": network.slots, "qk_prefix": prefix,
+            "clips": found.clips, "right": found.right, "accuracy": found.accuracy,
+            "interval": found.interval, "recall": found.recall, "mean_recall": found.mean_recall,
+        })  # fmt: skip
         return
+    low, high = found.interval
     out.print(
-        f"{report['accuracy']:.2f} % of {len(examples):,} {split} clips ({right:,} right), "
-        f"schedule {schedule}, T = {report['slots']}, Q/K prefix {report['qk_prefix']}"
+        f"{found.accuracy:.2f} % of {found.clips:,} {split} clips ({found.right:,} right, 95 % "
+        f"interval {low:.2f} .. {high:.2f}), schedule {found.schedule}, T = {network.slots}"
+    )
+    worst = sorted(found.recall.items(), key=lambda row: row[1])[:5]
+    out.print(
+        f"mean recall of the classes {found.mean_recall:.2f} %; lowest: "
+        + ", ".join(f"{word} {percent:.1f}" for word, percent in worst)
     )
     if limit is not None:
         notice("a part of the split only (--limit)")

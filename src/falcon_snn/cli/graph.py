@@ -9,9 +9,11 @@ from falcon_snn.cli.output import JsonFlag, notice, out, print_json
 
 
 def graph(
-    model: str = options.Model,
+    network: str = options.Network,
     dataset: str = options.Dataset,
     graph: Path | None = options.GraphFile,
+    checkpoint: Path | None = options.Checkpoint,
+    pretrained: str | None = options.Pretrained,
     slots: int | None = options.Slots,
     qk_prefix: int | None = options.QkPrefix,
     to: Path | None = typer.Option(
@@ -26,23 +28,25 @@ def graph(
     from falcon_snn.pipeline.graph import graph_toml
     from falcon_snn.report.graph_picture import draw_graph, stage_sizes
 
-    network = options.choose_graph(model, dataset, graph, slots, qk_prefix)
+    shown = options.choose_network(
+        network, dataset, graph, checkpoint, pretrained, slots, qk_prefix
+    ).graph
     if to is not None:
         if to.suffix == ".toml":
-            write_text(to, graph_toml(network))
+            write_text(to, graph_toml(shown))
         else:
-            draw_graph(to, network)
+            draw_graph(to, shown)
         notice(f"graph: {to}")
     if as_json:
-        print_json(asdict(network))
+        print_json(asdict(shown))
         return
     from rich.table import Table
 
     table = Table("stage", "kind", "after", "sizes", "")
-    for stage in network.stages:
+    for stage in shown.stages:
         note = "boundary" if stage.searchable else "full lookahead" if stage.full_lookahead else ""
         if stage.kind == "quantise":
-            note = f"prefix {stage.prefix or network.slots}"
+            note = f"prefix {stage.prefix or shown.slots}"
         table.add_row(stage.name, stage.kind, ", ".join(stage.after), stage_sizes(stage), note)
-    out.print(f"[bold]{network.name}[/], T = {network.slots}")
+    out.print(f"[bold]{shown.name}[/], T = {shown.slots}")
     out.print(table)

@@ -10,9 +10,9 @@ from falcon_snn.cli.output import JsonFlag, notice, out, print_json
 
 
 def latency(
-    model: str = options.Model,
+    network: str = options.Network,
     dataset: str = options.Dataset,
-    schedule: str = options.Schedule,
+    schedule: str | None = options.Schedule,
     delay: list[str] = options.DelayChanges,
     qk_prefix: int | None = options.QkPrefix,
     slots: int | None = options.Slots,
@@ -20,6 +20,8 @@ def latency(
     hardware: str | None = options.Hardware,
     attention: str | None = options.Attention,
     graph: Path | None = options.GraphFile,
+    checkpoint: Path | None = options.Checkpoint,
+    pretrained: str | None = options.Pretrained,
     gantt: Path | None = typer.Option(None, "--gantt", help="Draw a timeline: .png or .html."),
     compare: str | None = typer.Option(
         None, "--compare", help="A second schedule, or qnn, below the first in --gantt and --trace."
@@ -31,34 +33,32 @@ def latency(
     from falcon_snn.pipeline.timing import time_qnn, time_snn
     from falcon_snn.report.latency import qnn_report, snn_report
 
-    network = options.choose_graph(model, dataset, graph, slots, qk_prefix)
+    timed = options.choose_network(
+        network, dataset, graph, checkpoint, pretrained, slots, qk_prefix
+    )
     profile = options.choose_profile(hardware, attention)
-
-    def delays_of(text: str, changes: list[str]) -> dict[str, int]:
-        return options.choose_delays(text, changes, network, model, dataset, graph is not None)
-
-    delays = delays_of(schedule, delay)
+    stages, delays = timed.graph, timed.delays(schedule, delay)
     if gantt is not None or trace is not None:
         from falcon_snn.report.timeline import write_timeline, write_trace
 
         timings = {
-            "QNN" if qnn else f"SNN {schedule}": time_qnn(network, profile)
+            "QNN" if qnn else f"SNN {timed.schedule(schedule)}": time_qnn(stages, profile)
             if qnn
-            else time_snn(network, delays, profile)
+            else time_snn(stages, delays, profile)
         }
         if compare is not None:
             timings["QNN" if compare == "qnn" else f"SNN {compare}"] = (
-                time_qnn(network, profile)
+                time_qnn(stages, profile)
                 if compare == "qnn"
-                else time_snn(network, delays_of(compare, []), profile)
+                else time_snn(stages, timed.delays(compare), profile)
             )
         if gantt is not None:
-            write_timeline(gantt, network.name, timings)
+            write_timeline(gantt, stages.name, timings)
             notice(f"timeline: {gantt}")
         if trace is not None:
             write_trace(trace, timings)
             notice(f"trace: {trace} (open it at ui.perfetto.dev)")
-    report = qnn_report(network, profile) if qnn else snn_report(network, delays, profile)
+    report = qnn_report(stages, profile) if qnn else snn_report(stages, delays, profile)
     if as_json:
         print_json(report)
     else:

@@ -26,9 +26,9 @@ def models(as_json: bool = JsonFlag) -> None:
     for heading in ("T", "p", "words", "val. %", "test %", "us", "streamed"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
-        test = row["test_percent"]
+        test, prefix = row["test_percent"], row["qk_prefix"]
         table.add_row(
-            row["name"], str(row["slots"]), str(row["qk_prefix"]),
+            row["name"], str(row["slots"]), "-" if prefix is None else str(prefix),
             str(row["words"]), f"{row['validation_percent']:.2f}",
             "-" if test is None else f"{test:.2f}", f"{row['latency_us']:.2f}",
             f"{row['streamed_latency_us']:.2f}",
@@ -39,24 +39,21 @@ def models(as_json: bool = JsonFlag) -> None:
 
 def _facts(one: "Pretrained") -> dict[str, Any]:
     from falcon_snn.cli.network_options import choose_profile
-    from falcon_snn.config import names_of
-    from falcon_snn.pipeline.falcon_graph import falcon_graph
     from falcon_snn.pipeline.schedule import uniform
     from falcon_snn.pipeline.timing import time_snn
 
-    metadata, config = one.metadata, one.metadata.config
-    delays = metadata.delays or uniform(config.slots, config.boundaries, config.slots)
-    model, _ = names_of(config)
-    graph = falcon_graph(config)
+    metadata, network = one.metadata, one.metadata.network
+    delays = metadata.delays or uniform(network.slots, network.boundaries, network.slots)
+    codes = any(stage.emits == "codes" for stage in network.stages)
 
     def core_us(attention: str) -> float:
-        return time_snn(graph, delays, choose_profile(None, attention)).core_us
+        return time_snn(network.graph, delays, choose_profile(None, attention)).core_us
 
     return {
         "name": one.name,
-        "model": model,
-        "slots": config.slots,
-        "qk_prefix": config.prefix,
+        "network": network.name,
+        "slots": network.slots,
+        "qk_prefix": network.prefix if codes else None,
         "data": metadata.facts.get("data", ""),
         "words": len(metadata.words),
         "schedule": metadata.facts.get("schedule", "full"),

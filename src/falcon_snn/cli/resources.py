@@ -10,15 +10,17 @@ from falcon_snn.cli.output import JsonFlag, notice, out, print_json
 
 
 def resources(
-    model: str = options.Model,
+    network: str = options.Network,
     dataset: str = options.Dataset,
-    schedule: str = options.Schedule,
+    schedule: str | None = options.Schedule,
     delay: list[str] = options.DelayChanges,
     qk_prefix: int | None = options.QkPrefix,
     slots: int | None = options.Slots,
     hardware: str | None = options.Hardware,
     attention: str | None = options.Attention,
     graph: Path | None = options.GraphFile,
+    checkpoint: Path | None = options.Checkpoint,
+    pretrained: str | None = options.Pretrained,
     share: str = typer.Option(
         "1,2,4,7,14,28,49,98", "--share", help="Tokens that take turns on one copy of the arrays."
     ),
@@ -29,18 +31,20 @@ def resources(
     from falcon_snn.pipeline.resources import count_resources, sharing_curve
     from falcon_snn.pipeline.sweep import parse_values
 
-    network = options.choose_graph(model, dataset, graph, slots, qk_prefix)
+    timed = options.choose_network(
+        network, dataset, graph, checkpoint, pretrained, slots, qk_prefix
+    )
     profile = options.choose_profile(hardware, attention)
-    delays = options.choose_delays(schedule, delay, network, model, dataset, own=graph is not None)
-    counted = count_resources(network, profile)
-    curve = sharing_curve(network, delays, profile, parse_values("tokens_per_copy", share))
+    stages, delays = timed.graph, timed.delays(schedule, delay)
+    counted = count_resources(stages, profile)
+    curve = sharing_curve(stages, delays, profile, parse_values("tokens_per_copy", share))
     if plot is not None:
         from falcon_snn.report.curves import draw_sharing
 
-        draw_sharing(plot, curve, network.name)
+        draw_sharing(plot, curve, stages.name)
         notice(f"plot: {plot}")
     report: dict[str, Any] = {
-        "network": network.name,
+        "network": stages.name,
         "tiles": counted.tiles,
         "neurons": counted.neurons,
         "systolic_arrays": counted.arrays,

@@ -73,16 +73,17 @@ def record(
 
     checkpoint = folder / "best.safetensors"
     metadata = load_metadata(checkpoint)
-    delays, config = metadata.delays, metadata.config
+    delays, network = metadata.delays, metadata.network
     if configuration == "full":
-        delays = dict.fromkeys(config.boundaries, config.slots)
+        delays = dict.fromkeys(network.boundaries, network.slots)
+    prefix = None if network.prefix == network.slots else network.prefix
     test, clips = _accuracy(checkpoint, data, "test", delays, None)
     result = Result(
         setting=setting,
         configuration=configuration,
         data=data,
         words=len(metadata.words),
-        config=vars(config),
+        network=network,
         delays=delays,
         attention=attention,
         seed=metadata.seed,
@@ -95,10 +96,10 @@ def record(
         test_clips=clips,
         validation_before_percent=None
         if before is None
-        else _accuracy(before, data, "validation", delays, config.qk_prefix)[0],
+        else _accuracy(before, data, "validation", delays, prefix)[0],
         test_before_percent=None
         if before is None
-        else _accuracy(before, data, "test", delays, config.qk_prefix)[0],
+        else _accuracy(before, data, "test", delays, prefix)[0],
     )
     name = f"{setting}-{configuration}-seed{metadata.seed}.json"
     path = (target or results_folder()) / name
@@ -113,10 +114,10 @@ def _accuracy(
     """Accuracy in percent, of the QNN if there are no delays, and the number of clips."""
     import torch
 
-    from falcon_snn.cli.networks import load_split
     from falcon_snn.training.checkpoint import load_metadata, load_model
     from falcon_snn.training.evaluate import accuracy, qnn_predictions, snn_predictions
     from falcon_snn.training.export import load_network
+    from falcon_snn.workflow.sources import load_split
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     examples = load_split(data, split, None, load_metadata(checkpoint).words)

@@ -1,26 +1,14 @@
 """`falcon-snn search`: where to wait, and how long."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from falcon_snn.cli import network_options as options
-from falcon_snn.cli import networks
-from falcon_snn.cli.output import JsonFlag, err, notice, out, print_json
+from falcon_snn.cli.output import JsonFlag, notice, out, print_json
 from falcon_snn.errors import FalconError
-
-if TYPE_CHECKING:
-    from falcon_snn.search.evaluations import Progress
-    from falcon_snn.search.predictor import Engine, Predictor
-    from falcon_snn.search.run import Method
-
-METHODS = ("pds", "frontier")
-ENGINES = ("local", "ray")
 
 app = typer.Typer(help="Search where a network should wait; random schedules; figures.")
 
@@ -28,8 +16,8 @@ app = typer.Typer(help="Search where a network should wait; random schedules; fi
 @app.callback(invoke_without_command=True)
 def search(
     context: typer.Context,
-    checkpoint: Path | None = networks.Checkpoint,
-    pretrained: str | None = networks.Pretrained,
+    checkpoint: Path | None = options.Checkpoint,
+    pretrained: str | None = options.Pretrained,
     data: str | None = typer.Option(None, help="Data set: a name under FALCON_DATA or a path."),
     folder: Path = typer.Option(Path("search-out"), "--out", help="Folder for result and journal."),
     method: str = typer.Option("pds", help="pds (the paper) or frontier (the whole front)."),
@@ -62,54 +50,20 @@ def search(
         return
     if data is None:
         raise FalconError("search needs --data NAME; see search --help")
-    checkpoint = networks.network_file(checkpoint, pretrained)
-    _known("--method", method, METHODS)
-    _known("--engine", engine, ENGINES)
 
-    from falcon_snn.files import sha256_of
-    from falcon_snn.search.predictor import local_engine
-    from falcon_snn.search.run import Surroundings, run_search
-    from falcon_snn.training.checkpoint import load_metadata
+    from falcon_snn.cli.watch import TerminalWatch
+    from falcon_snn.workflow.searching import SearchSettings
+    from falcon_snn.workflow.searching import search as search_delays
 
-    config = load_metadata(checkpoint).config
-    profile = options.choose_profile(hardware, attention)
-    if not 1 <= delta_max <= config.slots:
-        raise FalconError(f"--delta-max is {delta_max}; it must lie in 1..{config.slots}")
-    space = networks.falcon_space(config, profile, delta_max, budget_us)
-    if space.cycles([space.start])[0] >= space.budget_cycles:
-        notice("even delay 1 everywhere is not under the budget: there is nothing to search")
-    evaluations = 10 * len(space.boundaries) if evaluations is None else evaluations
-    settings: dict[str, Any] = {"tau": tau, "eps": eps, "delta_max": delta_max, "seed": seed}
-    if method != "pds":
-        settings["evaluations"] = evaluations
-    facts = {
-        "method": method,
-        "settings": settings,
-        "network": {"checkpoint": checkpoint.name, "sha256": sha256_of(checkpoint)},
-        "data": {"source": data, "split": "validation", "limit": limit, "split_half": split_half},
-        "hardware": {"profile": profile.name, "attention": profile.attention},
-        "random": random,
-    }
-    predictor = partial(
-        networks.falcon_predictor, checkpoint, data, "validation", limit=limit, device=device
-    )
-    half = 0 if split_half else None
     began = time.monotonic()
-    with (
-        _engine(engine, partial(predictor, half=half), workers, ray_address, device) as evaluate,
-        schedule_bar() as progress,
-    ):
-        result = run_search(
-            space,
-            evaluate,
-            _method(method, tau, eps, evaluations),
-            Surroundings(profile.cycle_ns, config.slots, random, seed),
-            out=folder,
-            facts=facts,
-            resume=resume,
-            held_out=local_engine(predictor(half=1)) if split_half else None,
-            progress=progress,
-        )
+    result = search_delays(
+        options.network_file(checkpoint, pretrained), data, folder,
+        SearchSettings(
+            method, tau, eps, delta_max, budget_us, evaluations, split_half, limit, random, seed,
+            engine, workers, ray_address, device,
+        ),
+        profile=options.choose_profile(hardware, attention), resume=resume, watch=TerminalWatch(),
+    )  # fmt: skip
     notice(f"{len(result['evaluated'])} schedules, {time.monotonic() - began:.1f} s")
     _report(result, folder, as_json)
 
@@ -117,12 +71,14 @@ def search(
 @app.command("random")
 def random_like(
     like: str = typer.Option(..., help="Schedule to imitate: a JSON file or balanced, accurate."),
-    n: int = typer.Option(10, "-n", help="How many schedules."),
+    n: int = typer.Option(10, "-n", min=1, help="How many schedules."),
     folder: Path = typer.Option(Path("random-out"), "--out", help="Folder for the schedules."),
     seed: int = typer.Option(1, help="Seed of the choice."),
-    model: str = options.Model,
+    network: str = options.Network,
     dataset: str = options.Dataset,
     graph: Path | None = options.GraphFile,
+    checkpoint: Path | None = options.Checkpoint,
+    pretrained: str | None = options.Pretrained,
     slots: int | None = options.Slots,
     qk_prefix: int | None = options.QkPrefix,
     hardware: str | None = options.Hardware,
@@ -134,16 +90,18 @@ def random_like(
     from falcon_snn.pipeline.schedule import write_schedule
     from falcon_snn.search.random_schedules import random_schedules
 
-    network = options.choose_graph(model, dataset, graph, slots, qk_prefix)
-    profile = options.choose_profile(hardware, attention)
-    delays = options.choose_delays(like, [], network, model, dataset, graph is not None)
-    found = random_schedules(
-        tuple(delays.values()), lambda rows: core_cycles_many(network, rows, profile), n, seed
+    timed = options.choose_network(
+        network, dataset, graph, checkpoint, pretrained, slots, qk_prefix
     )
+    profile = options.choose_profile(hardware, attention)
+    found = random_schedules(
+        tuple(timed.delays(like).values()),
+        lambda rows: core_cycles_many(timed.graph, rows, profile), n, seed,
+    )  # fmt: skip
     files = []
     for number, schedule in enumerate(found.schedules, start=1):
         files.append(folder / f"random-{number:02d}.json")
-        named = dict(zip(network.boundaries, schedule, strict=True))
+        named = dict(zip(timed.graph.boundaries, schedule, strict=True))
         write_schedule(files[-1], named, name=f"random {number}", like=like, seed=seed)
     if found.existing is not None:
         notice(f"{found.existing} other schedules have these delays and this latency")
@@ -153,7 +111,7 @@ def random_like(
         print_json({"existing": found.existing, "files": [str(file) for file in files]})
         return
     for file, schedule in zip(files, found.schedules, strict=True):
-        waits = zip(network.boundaries, schedule, strict=True)
+        waits = zip(timed.graph.boundaries, schedule, strict=True)
         out.print(f"{file}: " + _waits({name: d for name, d in waits if d > 1}), soft_wrap=True)
 
 
@@ -168,61 +126,6 @@ def plot(
 
     for path in write_search_figures(read_result(result), folder or result.parent):
         out.print(str(path), soft_wrap=True)
-
-
-def _known(option: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise FalconError(f"{option} is '{value}'; choose one of {', '.join(allowed)}")
-
-
-def _method(name: str, tau: float, eps: float, evaluations: int) -> "Method":
-    from falcon_snn.search.frontier import FrontierSettings, frontier
-    from falcon_snn.search.pds import Gates, pds
-
-    gates = Gates(tau, eps)
-    if name == "pds":
-        return partial(pds, gates=gates)
-    return partial(frontier, settings=FrontierSettings(evaluations), gates=gates)
-
-
-@contextmanager
-def _engine(
-    name: str, factory: "Callable[[], Predictor]", workers: int, address: str | None, device: str
-) -> "Iterator[Engine]":
-    from falcon_snn.search.predictor import local_engine
-    from falcon_snn.search.ray_engine import ray_engine
-
-    if name == "local":
-        yield local_engine(factory())
-    else:
-        with ray_engine(factory, workers, address, gpu=device == "cuda") as engine:
-            yield engine
-
-
-@contextmanager
-def schedule_bar() -> "Iterator[Progress]":
-    """Schedules done, per second, and the time that those now wanted will take."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("schedules"), BarColumn(), MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"), TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=err) as bar:
-        task = bar.add_task("", total=None, rate="")
-
-        def show(done: int, wanted: int) -> None:
-            speed = bar.tasks[0].speed
-            rate = f"{speed:.1f}/s" if speed else ""
-            bar.update(task, completed=done, total=wanted, rate=rate)
-
-        yield show
 
 
 def _waits(delays: dict[str, int]) -> str:

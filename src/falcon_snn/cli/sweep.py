@@ -6,9 +6,10 @@ import typer
 
 from falcon_snn.cli import network_options as options
 from falcon_snn.cli.output import JsonFlag, notice, out, print_json
-from falcon_snn.config import falcon_config
 from falcon_snn.errors import FalconError
-from falcon_snn.pipeline import sweep as sweeps
+from falcon_snn.network.falcon import MODELS, falcon_config
+from falcon_snn.pipeline.sweep import parse_values
+from falcon_snn.workflow import sweep as sweeps
 
 
 def sweep(
@@ -17,15 +18,17 @@ def sweep(
     claims: bool = typer.Option(
         False, "--claims", help="Move the inferred constants and test the paper's conclusions."
     ),
-    model: str = options.Model,
+    network: str = options.Network,
     dataset: str = options.Dataset,
-    schedule: str = options.Schedule,
+    schedule: str | None = options.Schedule,
     delay: list[str] = options.DelayChanges,
     qk_prefix: int | None = options.QkPrefix,
     slots: int | None = options.Slots,
     hardware: str | None = options.Hardware,
     attention: str | None = options.Attention,
     graph: Path | None = options.GraphFile,
+    checkpoint: Path | None = options.Checkpoint,
+    pretrained: str | None = options.Pretrained,
     plot: Path | None = typer.Option(None, "--plot", help="Draw the sweep: .png, .svg or .pdf."),
     as_json: bool = JsonFlag,
 ) -> None:
@@ -38,17 +41,20 @@ def sweep(
         raise FalconError(
             "name a key and its values, for instance: falcon-snn sweep tile_rows 9:45:9"
         )
-    network = (
-        falcon_config(model, dataset, slots=7 if slots is None else slots, qk_prefix=qk_prefix)
-        if graph is None
-        else options.choose_graph(model, dataset, graph, slots, qk_prefix)
+    swept = (
+        falcon_config(network, dataset, slots=7 if slots is None else slots, qk_prefix=qk_prefix)
+        if network in MODELS and (graph, checkpoint, pretrained) == (None, None, None)
+        else options.choose_network(
+            network, dataset, graph, checkpoint, pretrained, slots, qk_prefix
+        )
     )
-    setup = sweeps.Setup(network, profile, schedule, dataset, model, tuple(delay))
-    points = sweeps.sweep(setup, key, sweeps.parse_values(key, values))
+    setup = sweeps.Setup(swept, profile, schedule, tuple(delay))
+    points = sweeps.sweep(setup, key, parse_values(key, values))
     if plot is not None:
         from falcon_snn.report.curves import draw_sweep
 
-        draw_sweep(plot, key, points, f"{setup.graph.name}, SNN {schedule}")
+        name = setup.timed.schedule(schedule)
+        draw_sweep(plot, key, points, f"{setup.graph.name}, SNN {name}")
         notice(f"plot: {plot}")
     if as_json:
         print_json({"key": key, "points": [point._asdict() for point in points]})

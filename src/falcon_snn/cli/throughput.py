@@ -9,30 +9,34 @@ from falcon_snn.cli.output import JsonFlag, notice, out, print_json
 
 
 def throughput(
-    model: str = options.Model,
+    network: str = options.Network,
     dataset: str = options.Dataset,
-    schedule: str = options.Schedule,
+    schedule: str | None = options.Schedule,
     delay: list[str] = options.DelayChanges,
     qk_prefix: int | None = options.QkPrefix,
     slots: int | None = options.Slots,
     hardware: str | None = options.Hardware,
     attention: str | None = options.Attention,
     graph: Path | None = options.GraphFile,
+    checkpoint: Path | None = options.Checkpoint,
+    pretrained: str | None = options.Pretrained,
     gantt: Path | None = typer.Option(None, "--gantt", help="Draw the streams: .png, .svg, .pdf."),
     as_json: bool = JsonFlag,
 ) -> None:
     """Say how often a sample can enter, what limits it, and what each then takes."""
     from falcon_snn.report.throughput import draw_streams, throughput_report
 
-    network = options.choose_graph(model, dataset, graph, slots, qk_prefix)
+    timed = options.choose_network(
+        network, dataset, graph, checkpoint, pretrained, slots, qk_prefix
+    )
     profile = options.choose_profile(hardware, attention)
-    delays = options.choose_delays(schedule, delay, network, model, dataset, own=graph is not None)
-    rows, streams = throughput_report(network, delays, profile)
+    schedule, name = timed.schedule(schedule), timed.graph.name
+    rows, streams = throughput_report(timed.graph, timed.delays(schedule, delay), profile)
     if gantt is not None:
-        draw_streams(gantt, f"{network.name}, SNN {schedule}", streams)
+        draw_streams(gantt, f"{name}, SNN {schedule}", streams)
         notice(f"timeline: {gantt}")
     if as_json:
-        print_json({"network": network.name, "schedule": schedule, "streams": rows})
+        print_json({"network": name, "schedule": schedule, "streams": rows})
         return
     from rich.table import Table
 
@@ -44,7 +48,7 @@ def throughput(
             f"{row['samples_per_s']:,.0f}", f"{row['latency_us']:.2f}",
             f"{row['undisturbed_interval_us']:.2f}", f"{row['latency_alone_us']:.2f}",
         )  # fmt: skip
-    out.print(f"[bold]{network.name}[/], SNN {schedule}, continuous inference")
+    out.print(f"[bold]{name}[/], SNN {schedule}, continuous inference")
     out.print(table)
     out.print(
         "Left: the densest stream, in which stages wait for shared engines. "

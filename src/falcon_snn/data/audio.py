@@ -38,7 +38,7 @@ def read_and_change(path: Path) -> tuple[NDArray[np.float32], str]:
         raise FalconError(f"{path}: cut short, {missing_bytes} bytes are missing; fetch it again")
     if not len(samples):
         raise FalconError(f"{path}: no samples in it")
-    return _to_16_khz_mono(samples, rate_hz)
+    return to_16_khz_mono(samples, rate_hz)
 
 
 def samples_at_16_khz(path: Path) -> int:
@@ -73,7 +73,8 @@ def _missing_bytes(path: Path) -> int:
     return 8 + riff_bytes - path.stat().st_size
 
 
-def _to_16_khz_mono(samples: NDArray[np.float32], rate_hz: int) -> tuple[NDArray[np.float32], str]:
+def to_16_khz_mono(samples: NDArray[np.float32], rate_hz: int) -> tuple[NDArray[np.float32], str]:
+    """Samples [sample, channel] at any rate as one channel at 16 kHz, and what was changed."""
     changes = []
     channels = samples.shape[1]
     wave = samples.mean(axis=1, dtype=np.float32)

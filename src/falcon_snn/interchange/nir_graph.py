@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from falcon_snn.errors import FalconError
-from falcon_snn.interchange.nir_files import read_nir_file
+from falcon_snn.interchange.nir_files import described, read_nir_file
 from falcon_snn.interchange.stage_builder import Signal, StageBuilder, Weights, Window
-from falcon_snn.pipeline.graph import INPUT, Graph, Stage
+from falcon_snn.pipeline.graph import INPUT, Graph
 
 FIRES = ("IF", "LIF", "CubaLIF", "Threshold")
 INTEGRATES = ("I", "LI", "CubaLI")
@@ -20,9 +20,15 @@ KNOWN = (
 def graph_from_nir(path: Path | str, slots: int | None = None) -> Graph:
     """The stages of a NIR file; `slots` is T, which NIR does not know (Falcon's own files do)."""
     file = read_nir_file(path)
-    chosen = int(file.metadata.get("slots", 7)) if slots is None else slots
+    network = described(file, path)
     try:
-        return Graph(Path(path).stem, chosen, tuple(_Import(file).stages))
+        if network is None:
+            return Graph(
+                Path(path).stem, 7 if slots is None else slots, tuple(_Import(file).stages)
+            )
+        if slots is not None and slots != network.slots:
+            network = network.with_slots(slots)
+        return network.graph
     except FalconError as error:
         raise FalconError(f"{path}: {error}") from None
 
@@ -41,47 +47,25 @@ class _Import(StageBuilder):
                     f"layer '{name}' of type {kind} is not supported; known are {', '.join(KNOWN)}"
                 )
             inputs = [self.signals[source] for source in before[name]]
-            if node.metadata.get("operation") == "attention":
-                self.signals[name] = self._attention(name, node, before[name])
-            else:
-                x = self.add(name, inputs) if len(inputs) > 1 else inputs[0] if inputs else Signal()
-                self.signals[name] = self._layer(name, kind, node, x)
+            x = self.add(name, inputs) if len(inputs) > 1 else inputs[0] if inputs else Signal()
+            self.signals[name] = self._layer(name, kind, node, x)
 
     def _layer(self, name: str, kind: str, node: Any, x: Signal) -> Signal:
-        operation = node.metadata.get("operation")
-        if kind == "Input" or operation == "source":  # source spikes are there at time 0
+        if kind == "Input":
             return Signal(stage=INPUT)
         if kind == "Output":
             self.finish(x)
             return x
         if kind in FIRES:
-            return self.fire(name, x, searchable=bool(node.metadata.get("searchable", True)))
-        if operation == "readout":  # after the timed core
-            return Signal(stage=x.stage)
+            return self.fire(name, x)
         if kind in INTEGRATES:
-            return self.count(name, x, _prefix(node.metadata))
+            return self.count(name, x)
         if kind in ("AvgPool2d", "SumPool2d"):
             window = Window(_pair(node.kernel_size), _pair(node.stride))
             return self.pool(name, x, window, _positions(node))
         if kind in ("Flatten", "Scale"):
             return x
         return self.weigh(name, x, _weights(kind, node), _positions(node))
-
-    def _attention(self, name: str, node: Any, before: list[str]) -> Signal:
-        """Products of two signals, which only Falcon's own files have: Q K^T, ConSmax, A V."""
-        query, key, value = (self.signals[source].stage for source in before)
-        hidden, tokens = (int(size) for size in node.v_threshold.shape[:2])
-        heads, block = int(node.metadata["heads"]), name.rpartition(".")[0]
-        size = hidden // heads
-        self.stages += [
-            Stage(f"{block}.qk", "product", (query, key),
-                  rows=tokens, inner=size, columns=tokens, copies=heads),
-            Stage(f"{block}.consmax", "elementwise", (f"{block}.qk",),
-                  rows=tokens, columns=tokens, copies=heads),
-            Stage(f"{block}.av", "product", (f"{block}.consmax", value),
-                  rows=tokens, inner=tokens, columns=size, copies=heads),
-        ]  # fmt: skip
-        return self.fire(name, Signal(stage=f"{block}.av"), searchable=False)
 
 
 def _weights(kind: str, node: Any) -> Weights:
@@ -97,12 +81,6 @@ def _positions(node: Any) -> int:
     """Output positions: everything but the channels, which a linear map has last."""
     shape = [int(size) for size in node.output_type["output"]]
     return prod(shape[:-1]) if type(node).__name__ in ("Linear", "Affine") else prod(shape[1:])
-
-
-def _prefix(metadata: dict[str, Any]) -> int | None:
-    """Slots that Q and K wait for; None where it is all of them."""
-    prefix = metadata.get("prefix")
-    return None if prefix is None or prefix == metadata["slots"] else int(prefix)
 
 
 def _pair(value: Any) -> tuple[int, ...]:

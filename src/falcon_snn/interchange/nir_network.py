@@ -6,254 +6,205 @@ threshold, not at it. What it lacks stands in the metadata of a node:
     delay, slots       decision t waits for input slot min(t + delay - 1, slots - 1)
     reset, comparison  "subtract" and ">="
     initial, static    per channel: the first potential, and what every slot adds; `static` is also
-                       the bias of the layer before, so that other readers have it
-    operation          for what no NIR node can say: `source` (a count, spread over the slots),
-                       `code` (Q and K), `attention` (products of two signals), `readout`
+                       the bias of a layer before, so that other readers have it
+    operation          the stage's, for what no NIR node can say: `source` (8-bit inputs to a count,
+                       spread over the slots), `code` (Q and K), `attention` (products of two
+                       signals), `readout`
 
-Signals are [channel, token, feature]; a linear map per token is a convolution of size 1. Shapes are
-those of a clip of full length.
+Signals are [channel], [channel, line] or [channel, line, pixel], with as many axes as the map has:
+layers are Affine, Conv1d or Conv2d. Pooling joins the weights behind it, as in the arrays. Shapes
+are those of a clip of full length. The description of the network stands as JSON in the metadata of
+the graph.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from falcon_snn.config import FalconConfig
 from falcon_snn.errors import FalconError
 from falcon_snn.files import replacing
-from falcon_snn.interchange.nir_files import nir_package, read_nir_file
-from falcon_snn.network.integer import IntegerFalcon
+from falcon_snn.interchange.nir_files import FORMAT, described, nir_package, read_nir_file
+from falcon_snn.interchange.nir_tensors import conv_weight, ranks, readout_weight, tensors
+from falcon_snn.network.integer import Snn
+from falcon_snn.network.operations import Readout
+from falcon_snn.network.product import Product
+from falcon_snn.network.stage import Stage
+from falcon_snn.pipeline.graph import INPUT
 from falcon_snn.pipeline.schedule import Delays, complete
+from falcon_snn.training.checkpoint import check_integers
 
-FORMAT = "falcon-snn 1"
+Numbers = NDArray[Any]
 
 
-def write_nir(
-    path: Path, network: IntegerFalcon, delays: Mapping[str, int], words: tuple[str, ...]
-) -> None:
+def write_nir(path: Path, snn: Snn, delays: Mapping[str, int], words: tuple[str, ...]) -> None:
     """Write the network under a schedule; the file is read back and compared before it counts."""
     nir = nir_package()
+    snn = snn.to("cpu")
     with replacing(path) as temporary:
-        nir.write(temporary, nir_graph(network, delays, words))
-        _check(temporary, network, delays)
+        nir.write(temporary, nir_graph(snn, delays, words))
+        _check(temporary, snn, delays)
 
 
-def nir_graph(network: IntegerFalcon, delays: Mapping[str, int], words: tuple[str, ...]) -> Any:
+def nir_graph(snn: Snn, delays: Mapping[str, int], words: tuple[str, ...]) -> Any:
     """The network under a schedule as a `nir.NIRGraph`."""
-    return _Export(network.to("cpu"), delays).graph(words)
+    network, export = snn.network, Export(snn, delays)
+    for stage in network.stages:
+        stage.nir(export)
+    metadata = {
+        "format": FORMAT, "slots": network.slots,
+        "network": json.dumps(network.as_json()), "words": json.dumps(words),
+    }  # fmt: skip
+    # The nir package takes every kernel for square when it checks shapes.
+    return export.nir.NIRGraph(export.nodes, export.edges, metadata=metadata, type_check=False)
 
 
-def read_nir(path: Path | str) -> tuple[IntegerFalcon, Delays, tuple[str, ...]]:
+def read_nir(path: Path | str) -> tuple[Snn, Delays, tuple[str, ...]]:
     """The network, the schedule and the words of a file that `write_nir` wrote."""
     graph = read_nir_file(path)
-    if graph.metadata.get("format") != FORMAT:
+    network = described(graph, path)
+    if network is None:
         raise FalconError(f"{path}: not a Falcon network; only its stages can be read (--graph)")
-    facts = json.loads(graph.metadata["falcon"])
-    config = FalconConfig(**facts["config"])
-    network = IntegerFalcon(config, _tensors(graph.nodes), facts["encoding"])
-    found = {name: int(graph.nodes[name].metadata["delay"]) for name in config.boundaries}
-    return (
-        network,
-        complete(found, config.boundaries, config.slots, str(path)),
-        tuple(facts["words"]),
-    )
+    try:
+        held = tensors(network, graph.nodes)
+        words = tuple(str(word) for word in json.loads(graph.metadata["words"]))
+        found = {name: int(graph.nodes[name].metadata["delay"]) for name in network.boundaries}
+    except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
+        raise FalconError(f"{path}: its nodes cannot be understood ({error!s:.80})") from None
+    check_integers(network, held, path)
+    if len(words) != network.classes:
+        raise FalconError(f"{path}: names {len(words)} classes, its network has {network.classes}")
+    return Snn(network, held), complete(found, network.boundaries, network.slots, str(path)), words
 
 
-def _check(path: Path, network: IntegerFalcon, delays: Mapping[str, int]) -> None:
+def _check(path: Path, snn: Snn, delays: Mapping[str, int]) -> None:
     held, schedule, _ = read_nir(path)
-    wrong = [name for name, value in network.tensors.items()
-             if not torch.equal(held.tensors[name], value.cpu())]  # fmt: skip
-    if wrong or held.tensors.keys() != network.tensors.keys() or schedule != dict(delays):
-        what = wrong[0] if wrong else "its schedule"
+    wrong = [name for name, value in snn.tensors.items()
+             if not torch.equal(held.tensors[name], value)]  # fmt: skip
+    if wrong or held.network != snn.network or schedule != dict(delays):
+        what = wrong[0] if wrong else "its schedule or description"
         raise FalconError(f"NIR: {what} was read back differently; please report this as a bug")
 
 
-class _Export:
-    """Builds the nodes and edges, stage by stage."""
+class Export:
+    """The nodes and edges so far; a stage adds its own, each method gives the node's name."""
 
-    def __init__(self, network: IntegerFalcon, delays: Mapping[str, int]) -> None:
-        self.nir = nir_package()
-        self.network, self.config, self.delays = network, network.config, delays
-        config = network.config
-        self.nodes: dict[str, Any] = {
-            "input": self.nir.Input(np.array([1, config.tokens, config.features]))
-        }
+    def __init__(self, snn: Snn, delays: Mapping[str, int]) -> None:
+        self.nir, self.snn, self.network, self.delays = nir_package(), snn, snn.network, delays
+        self.ranks = ranks(snn.network)
+        self.shapes = {INPUT: snn.network.source.input, **snn.network.shapes}
+        self.nodes: dict[str, Any] = {}
         self.edges: list[tuple[str, str]] = []
-        width = config.features // 2
-        self.layer("encoder", "input", width, kernel=5, stride=(1, 2))
-        self.layer("stem.conv1", "encoder", width // 2, kernel=3, stride=(1, 2))
-        self.layer("stem.conv2", "stem.conv1", width // 2, kernel=3)
-        # All features of a token at once: patches of that width, side by side.
-        self.layer("stem.fc1", "stem.conv2", 1, patch=width // 2)
-        self.layer("stem.fc2", "stem.fc1", 1)
-        before = "stem.fc2"
-        for number in range(config.blocks):
-            before = self.block(f"block{number}", before)
-        self.readout(before)
+        self._add(INPUT, self.nir.Input(np.array(self._dims(INPUT))))
 
-    def graph(self, words: tuple[str, ...]) -> Any:
-        facts = {
-            "config": asdict(self.config),
-            "encoding": self.network.encoding,
-            "words": list(words),
-        }
-        metadata = {"format": FORMAT, "falcon": json.dumps(facts), "slots": self.config.slots}
-        return self.nir.NIRGraph(self.nodes, self.edges, metadata=metadata)
-
-    def add(self, name: str, node: Any, *after: str) -> None:
-        self.nodes[name] = node
-        self.edges += [(before, name) for before in after]
-
-    def numbers(self, name: str) -> NDArray[Any]:
-        return np.asarray(self.network.tensors[name].numpy())
-
-    def block(self, name: str, before: str) -> str:
-        for role in ("q", "k"):
-            self.code(f"{name}.{role}", before)
-        self.layer(f"{name}.v", before, 1)
-        self.attention(name)
-        self.layer(f"{name}.attn_out", f"{name}.context", 1)
-        self.residual(f"{name}.residual1", before, f"{name}.attn_out")
-        self.layer(f"{name}.ffn1", f"{name}.residual1", 1)
-        self.layer(f"{name}.ffn2", f"{name}.ffn1", 1)
-        self.residual(f"{name}.residual2", f"{name}.residual1", f"{name}.ffn2")
-        return f"{name}.residual2"
-
-    def layer(
-        self, name: str, before: str, width: int, kernel: int = 1, stride: tuple[int, int] = (1, 1),
-        patch: int | None = None,
-    ) -> None:  # fmt: skip
-        slots = 1 if name == "encoder" else self.config.slots  # the encoder's input comes once
-        static = self.numbers(f"{name}.static") * (self.config.slots // slots)
-        weight = self.numbers(f"{name}.weight")
-        if kernel > 1:
-            weight = weight.transpose(0, 3, 1, 2)
-        elif patch is not None:
-            weight = weight.reshape(len(weight), 1, patch, -1).transpose(0, 3, 1, 2)
-            stride = (1, patch)
-        self.array(name, before, weight, static, stride)
-        self.neurons(name, width, f"{name}.array")
+    def numbers(self, stage: Stage, part: str) -> Numbers:
+        """Integers of a stage."""
+        return np.asarray(self.snn.tensors[f"{stage.name}.{part}"].numpy())
 
     def array(
-        self, name: str, before: str, weight: NDArray[Any], added: NDArray[Any],
-        stride: tuple[int, int] = (1, 1),
-    ) -> None:  # fmt: skip
+        self, stage: Stage, suffix: str, reads: str, product: Product, added: Numbers | None = None
+    ) -> str:
         """The weights of a stage; `added` comes on top per slot, after the neurons' factor."""
-        factor = self.numbers(f"{name}.factor").astype(np.float64)
-        bias = np.divide(added, factor, out=np.zeros(len(factor)), where=factor != 0)
-        kernel = weight.reshape(*weight.shape[:2], *(weight.shape[2:] or (1, 1)))
-        padding = (0, 0) if kernel.shape[2] == 1 else (kernel.shape[2] // 2,) * 2
-        shape = self.nodes[before].output_type["output"]
-        node = self.nir.Conv2d(
-            tuple(int(size) for size in shape[1:]), np.ascontiguousarray(kernel), stride, padding,
-            1, 1, bias,
-        )  # fmt: skip
-        self.add(f"{name}.array", node, before)
+        factor = self.numbers(stage, f"factor{suffix}").astype(np.float64)
+        bias = np.zeros(len(factor))
+        if added is not None:
+            np.divide(added, factor, out=bias, where=factor != 0)
+        kernel, stride, padding = product.window()
+        lines, pixels, _ = self.shapes[reads]
+        before, after = self.ranks[reads], self.ranks[stage.name]
+        weight, name = conv_weight(self.snn, stage, suffix), f"{stage.name}.array{suffix}"
+        if after == 0 and kernel == (lines, pixels) and padding == (0, 0):
+            flat = self._flatten(f"{stage.name}.flat{suffix}", reads, self._dims(reads), 0)
+            return self._add(name, self.nir.Affine(weight.reshape(len(weight), -1), bias), flat)
+        outputs = product.shape(self.shapes[reads], stage.name)
+        # Where there is one output, any stride does; this one gives the right shape in NIR.
+        stride = (
+            stride[0] if outputs[0] > 1 else lines + 2 * padding[0],
+            stride[1] if outputs[1] > 1 else pixels + 2 * padding[1],
+        )
+        if before == 1:
+            node = self.nir.Conv1d(
+                lines, np.ascontiguousarray(weight[..., 0]), stride[0], padding[0], 1, 1, bias
+            )
+        else:
+            node = self.nir.Conv2d((lines, pixels), weight, stride, padding, 1, 1, bias)
+        self._add(name, node, reads)
+        dims = (outputs[2], *outputs[:before])
+        return self._flatten(f"{stage.name}.flat{suffix}", name, dims, after)
 
-    def neurons(self, name: str, width: int, *after: str, **metadata: Any) -> None:
+    def scale(self, stage: Stage, suffix: str, before: str) -> str:
+        """One of two inputs with its factor; NIR adds what arrives at a node."""
+        factor = self._spread(self.numbers(stage, f"factor{suffix}"), stage)
+        return self._add(f"{stage.name}.scale{suffix}", self.nir.Scale(factor), before)
+
+    def neurons(
+        self, stage: Stage, after: Sequence[str], *, scaled: bool = False,
+        more: Mapping[str, Any] | None = None,
+    ) -> str:  # fmt: skip
         """The firing stage; `r` scales the currents onto the grid of the threshold."""
-        slots = self.config.slots
-        operation = "source" if name == "encoder" else "fire"
+        slots, threshold = self.network.slots, self.numbers(stage, "threshold")
+        factor = np.ones_like(threshold) if scaled else self.numbers(stage, "factor")
         node = self.nir.IF(
-            r=self.spread(self.numbers(f"{name}.factor"), width),
-            v_threshold=self.spread(self.numbers(f"{name}.threshold"), width),
+            r=self._spread(factor, stage),
+            v_threshold=self._spread(threshold, stage),
             metadata={
-                "operation": operation, "delay": self.delays.get(name, slots), "slots": slots,
-                "searchable": int(name in self.config.boundaries), "reset": "subtract",
-                "comparison": ">=", "initial": self.numbers(f"{name}.initial"),
-                "static": self.numbers(f"{name}.static"), **metadata,
+                "operation": stage.operation, "slots": slots, "reset": "subtract",
+                "delay": self.delays.get(stage.name, slots), "searchable": int(stage.searchable),
+                "comparison": ">=", "initial": self.numbers(stage, "initial"),
+                "static": self.numbers(stage, "static"), **(more or {}),
             },
         )  # fmt: skip
-        self.add(name, node, *after)
+        return self._add(stage.name, node, *after)
 
-    def spread(self, values: NDArray[Any], width: int = 1) -> NDArray[Any]:
-        """Numbers per channel as [channel, token, feature], which is how NIR states a shape."""
-        shape = (len(values), self.config.tokens, width)
-        return np.broadcast_to(values[:, None, None], shape).copy()
-
-    def code(self, name: str, before: str) -> None:
+    def code(self, stage: Stage, before: str, prefix: int) -> str:
         """Q or K: a number from the sum over the first slots."""
-        prefix, bias = self.config.prefix, self.numbers(f"{name}.bias")
-        self.array(name, before, self.numbers(f"{name}.weight"), bias / prefix)
         metadata = {
-            "operation": "code", "prefix": prefix, "slots": self.config.slots, "bias": bias,
-            "shift": self.numbers(f"{name}.shift"),
+            "operation": stage.operation, "prefix": prefix, "slots": self.network.slots,
+            "bias": self.numbers(stage, "bias"), "shift": self.numbers(stage, "shift"),
         }  # fmt: skip
-        factor = self.spread(self.numbers(f"{name}.factor"))
-        self.add(name, self.nir.I(factor, metadata=metadata), f"{name}.array")
+        factor = self._spread(self.numbers(stage, "factor"), stage)
+        return self._add(stage.name, self.nir.I(factor, metadata=metadata), before)
 
-    def attention(self, block: str) -> None:
-        curve = {
-            part: self.numbers(f"{block}.curve.{part}") for part in ("table", "slope", "offset")
-        }
-        self.neurons(
-            f"{block}.context", 1, f"{block}.q", f"{block}.k", f"{block}.v",
-            operation="attention", heads=self.config.heads, curve=curve,
-        )  # fmt: skip
+    def readout(self, stage: Readout) -> str:
+        """Class scores: counts times weights, added over places and slots."""
+        bias, network = self.numbers(stage, "bias"), self.network
+        window, _ = stage.windows(self.shapes[stage.source])
+        added = bias * (window[0] * window[1] / network.slots)
+        dims = self._dims(stage.source)
+        flat = self._flatten(f"{stage.name}.flat", stage.source, dims, 0)
+        weight = readout_weight(self.snn)
+        array = self._add(f"{stage.name}.array", self.nir.Affine(weight, added), flat)
+        metadata = {
+            "operation": stage.operation, "bias": bias,
+            "grid": self.numbers(stage, "grid").item(),
+        }  # fmt: skip
+        scores = self.nir.I(np.ones(stage.classes), metadata=metadata)
+        self._add(stage.name, scores, array)
+        name = "output" if "output" not in self.nodes else "output_"
+        return self._add(name, self.nir.Output(np.array([stage.classes])), stage.name)
 
-    def residual(self, name: str, skip: str, branch: str) -> None:
-        """Two streams, each with its factor; NIR adds what arrives at a node."""
-        self.add(
-            f"{name}.branch", self.nir.Scale(self.spread(self.numbers(f"{name}.factor_b"))), branch
-        )
-        self.add(f"{name}.skip", self.nir.Scale(self.spread(self.numbers(f"{name}.factor"))), skip)
-        self.neurons(name, 1, f"{name}.skip", f"{name}.branch")
-        self.nodes[name].r = np.ones_like(self.nodes[name].r)
+    def _add(self, name: str, node: Any, *after: str) -> str:
+        if name in self.nodes:
+            raise FalconError(f"NIR: two nodes would have the name '{name}'; rename a stage")
+        self.nodes[name] = node
+        self.edges += [(before, name) for before in dict.fromkeys(after)]
+        return name
 
-    def readout(self, before: str) -> None:
-        """Class scores: counts added over tokens and slots, times weights."""
-        config = self.config
-        whole = np.array([config.tokens, 1])
-        weight, bias = self.numbers("classifier.weight"), self.numbers("classifier.bias")
-        pool = self.nir.SumPool2d(whole, whole, np.array([0, 0]))
-        flat = self.nir.Flatten(np.array([config.hidden, 1, 1]), 0, -1)
-        self.add("classifier.tokens", pool, before)
-        self.add("classifier.flat", flat, "classifier.tokens")
-        added = bias * (config.tokens / config.slots)
-        metadata = {"bias": bias, "grid": self.numbers("classifier.grid").item()}
-        self.add("classifier.array", self.nir.Affine(weight, added), "classifier.flat")
-        scores = self.nir.I(np.ones(config.classes), metadata={"operation": "readout", **metadata})
-        self.add("classifier", scores, "classifier.array")
-        self.add("output", self.nir.Output(np.array([config.classes])), "classifier")
+    def _flatten(self, name: str, before: str, dims: tuple[int, ...], rank: int) -> str:
+        """A signal with fewer axes, if it has more."""
+        if len(dims) == rank + 1:
+            return before
+        return self._add(name, self.nir.Flatten(np.array(dims), rank, -1), before)
 
+    def _dims(self, name: str) -> tuple[int, ...]:
+        lines, pixels, channels = self.shapes[name]
+        return (channels, lines, pixels)[: self.ranks[name] + 1]
 
-def _tensors(nodes: dict[str, Any]) -> dict[str, Tensor]:
-    """The integers by the names that `IntegerFalcon` has for them."""
-    held: dict[str, Any] = {}
-    for name, node in nodes.items():
-        facts, kind = node.metadata, node.metadata.get("operation")
-        if kind is None:
-            continue
-        if f"{name}.array" in nodes:
-            held[f"{name}.weight"] = _weight(nodes[f"{name}.array"].weight)
-        if kind == "readout":
-            held |= {f"{name}.{part}": facts[part] for part in ("bias", "grid")}
-            continue
-        factor = nodes[f"{name}.skip"].scale if f"{name}.skip" in nodes else node.r
-        held[f"{name}.factor"] = factor[:, 0, 0]
-        if kind == "code":
-            held |= {f"{name}.{part}": facts[part] for part in ("bias", "shift")}
-            continue
-        held[f"{name}.threshold"] = node.v_threshold[:, 0, 0]
-        held |= {f"{name}.{part}": facts[part] for part in ("initial", "static")}
-        if f"{name}.branch" in nodes:
-            held[f"{name}.factor_b"] = nodes[f"{name}.branch"].scale[:, 0, 0]
-        if kind == "attention":
-            block = name.removesuffix(".context")
-            held |= {f"{block}.curve.{part}": value for part, value in facts["curve"].items()}
-    return {name: torch.from_numpy(np.array(value, order="C")) for name, value in held.items()}
-
-
-def _weight(weight: NDArray[Any]) -> NDArray[Any]:
-    """Channels last, and flat where the kernel is one token high."""
-    if weight.ndim == 2:
-        return weight
-    last = weight.transpose(0, 2, 3, 1)
-    return last if last.shape[1] > 1 else last.reshape(len(last), -1)
+    def _spread(self, values: Numbers, stage: Stage) -> Numbers:
+        """Numbers per channel as large as the signal, which is how NIR states a shape."""
+        dims = self._dims(stage.name)
+        return np.broadcast_to(values.reshape(-1, *[1] * (len(dims) - 1)), dims).copy()

@@ -1,14 +1,16 @@
-"""The QNN as an ONNX file: the integer network from counts (`network/qnn.py`), nothing else.
+"""The QNN as an ONNX file: the integer network from counts (`network/witness.py`), nothing else.
 
-Inputs `features` [clip, token, feature] and `lengths` [clip], output `scores` [clip, class]. The
-sums are exact integers, so any runtime gives the predictions of full lookahead bit for bit.
+Inputs are `features` [clip, ...], shaped as the network's source with channels last and without
+axes of size one, and, where the lines of a clip may vary, `lengths` [clip]; the output is `scores`
+[clip, class]. The sums are exact integers, so any runtime gives the predictions of full lookahead
+bit for bit.
 """
 
 import json
 import logging
 import warnings
-from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,56 +18,79 @@ from torch import Tensor, nn
 from falcon_snn.errors import FalconError
 from falcon_snn.files import replacing
 from falcon_snn.interchange.nir_files import optional_package
-from falcon_snn.network.integer import IntegerFalcon
-from falcon_snn.network.qnn import qnn_values
+from falcon_snn.network.description import Network
+from falcon_snn.network.integer import Snn
+from falcon_snn.network.witness import Witness, witness
 
 
 class _Qnn(nn.Module):
-    def __init__(self, network: IntegerFalcon) -> None:
+    def __init__(self, snn: Snn) -> None:
         super().__init__()
-        self.network = network
+        self.snn = snn
 
-    def forward(self, features: Tensor, lengths: Tensor) -> Tensor:
-        scores = qnn_values(self.network, features, lengths)[1]
-        return (scores / (self.network.tensors["classifier.grid"] * lengths[:, None])).float()
+    def forward(self, features: Tensor, lengths: Tensor | None = None) -> Tensor:
+        readout, x = self.snn.network.readout, _with_all_axes(self.snn.network, features)
+        values, scores = witness(self.snn, x, lengths)
+        lines = values[readout.source].shape[1]
+        places = readout.places(Witness(self.snn, x, lengths), lines)
+        return (scores / (self.snn.tensors[f"{readout.name}.grid"] * places)).float()
 
 
-def write_onnx(path: Path, network: IntegerFalcon, words: tuple[str, ...]) -> None:
+def _with_all_axes(network: Network, features: Tensor) -> Tensor:
+    lines, pixels, channels = network.source.input
+    if varies(network):
+        lines = features.shape[1]
+    return features.reshape(features.shape[0], lines, pixels, channels)
+
+
+def varies(network: Network) -> bool:
+    """Whether clips may have fewer lines than the network was made for: scores are then means."""
+    return network.readout.window[0] == 0 and network.shapes[network.readout.source][0] > 1
+
+
+def write_onnx(path: Path, snn: Snn, words: tuple[str, ...]) -> None:
     """Write the QNN; onnxruntime must agree with the spiking network before the file counts."""
     onnx = optional_package("onnx")
     optional_package("onnxscript")  # torch's exporter needs it
-    network = network.to("cpu")
-    sample = sample_clips(network)
-    axes = {"features": {0: "clips", 1: "tokens"}, "lengths": {0: "clips"}}
+    snn = snn.to("cpu")
+    features, lengths = sample_clips(snn.network)
+    sample: tuple[Tensor, ...] = (features,)
+    axes: dict[str, Any] = {"features": {0: "clips"}}
+    if lengths is not None:
+        sample = (features, lengths)
+        axes = {"features": {0: "clips", 1: "lines"}, "lengths": {0: "clips"}}
     # torch's exporter warns about packages that this network does not use.
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         program = torch.onnx.export(
-            _Qnn(network), sample, dynamo=True, dynamic_shapes=axes, verbose=False,
+            _Qnn(snn), sample, dynamo=True, dynamic_shapes=axes, verbose=False,
             input_names=list(axes), output_names=["scores"],
         )  # fmt: skip
     assert program is not None
     model = program.model_proto
-    facts = {"words": list(words), "config": asdict(network.config)}
+    facts = {"words": list(words), "network": snn.network.as_json()}
     onnx.helper.set_model_props(model, {key: json.dumps(value) for key, value in facts.items()})
     with replacing(path) as temporary:
         onnx.save(model, temporary)
-        check_onnx(temporary, network, *sample)
+        check_onnx(temporary, snn, features, lengths)
 
 
-def run_onnx(path: Path, features: Tensor, lengths: Tensor) -> Tensor:
+def run_onnx(path: Path, features: Tensor, lengths: Tensor | None = None) -> Tensor:
     """Class scores of an exported file, from onnxruntime."""
     runtime = optional_package("onnxruntime")
     session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    fed = {"features": features.float().numpy(), "lengths": lengths.numpy()}
+    fed = {"features": features.float().numpy()}
+    if lengths is not None:
+        fed["lengths"] = lengths.numpy()
     return torch.from_numpy(session.run(None, fed)[0])
 
 
-def check_onnx(path: Path, network: IntegerFalcon, features: Tensor, lengths: Tensor) -> None:
+def check_onnx(path: Path, snn: Snn, features: Tensor, lengths: Tensor | None) -> None:
     """Compare onnxruntime with full lookahead on some clips."""
-    full = dict.fromkeys(network.config.boundaries, network.config.slots)
-    expected = network.logits(network.streams(features, lengths, full), lengths).float()
+    full = dict.fromkeys(snn.network.boundaries, snn.network.slots)
+    streams = snn.streams(_with_all_axes(snn.network, features), lengths, full)
+    expected = snn.logits(streams, lengths).float()
     found = run_onnx(path, features, lengths)
     if not torch.equal(found, expected):
         clips = int((found != expected).any(dim=1).sum())
@@ -75,9 +100,14 @@ def check_onnx(path: Path, network: IntegerFalcon, features: Tensor, lengths: Te
         )
 
 
-def sample_clips(network: IntegerFalcon, clips: int = 8) -> tuple[Tensor, Tensor]:
-    """Noise of the network's input size, of several lengths: enough to compare two programs."""
-    config, draw = network.config, torch.Generator().manual_seed(0)
-    x = torch.randn(clips, config.tokens, config.features, generator=draw) * 2
-    lengths = torch.randint(max(config.tokens // 2, 1), config.tokens + 1, (clips,), generator=draw)
-    return x, lengths
+def sample_clips(network: Network, clips: int = 8) -> tuple[Tensor, Tensor | None]:
+    """Noise of the network's input size, and lengths where they may vary, to compare programs."""
+    draw, source = torch.Generator().manual_seed(0), network.source
+    lines, *rest = source.input
+    shape = [lines] if varies(network) or lines > 1 else []
+    shape += [size for size in rest if size > 1]
+    noise = torch.randn(clips, *(shape or [1]), generator=draw)
+    x = noise.abs() * network.slots if source.given else noise * 40 / source.levels + source.zero
+    if not varies(network):
+        return x, None
+    return x, torch.randint(max(lines // 2, 1), lines + 1, (clips,), generator=draw)

@@ -85,17 +85,17 @@ class StageBuilder:
         """Streams that are added slot by slot; the neurons that follow make a residual of them."""
         return Signal(parts=tuple(part for x in inputs for part in (x.parts or (x,))))
 
-    def fire(self, name: str, x: Signal, *, searchable: bool = True) -> Signal:
+    def fire(self, name: str, x: Signal) -> Signal:
         before = tuple(self._stream(name, part) for part in (x.parts or (x,)))
         kind = "neuron" if len(before) == 1 else "residual"
-        self.stages.append(Stage(name, kind, before, full_lookahead=not searchable))
+        self.stages.append(Stage(name, kind, before))
         return Signal(stage=name)
 
-    def count(self, name: str, x: Signal, prefix: int | None = None) -> Signal:
-        """A number from the slots: readout without spikes, or a code."""
+    def count(self, name: str, x: Signal) -> Signal:
+        """A number from all slots: readout without spikes."""
         if x.weights is None:
             raise FalconError(f"layer '{name}' integrates no layer of weights; put one before it")
-        self.stages.append(Stage(name, "quantise", (self._stream(name, x),), prefix=prefix))
+        self.stages.append(Stage(name, "quantise", (self._stream(name, x),)))
         return Signal(stage=name)
 
     def finish(self, x: Signal) -> None:

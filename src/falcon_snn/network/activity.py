@@ -5,44 +5,57 @@ from math import prod
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import Profile
-from falcon_snn.network.integer import IntegerFalcon, Streams
+from falcon_snn.network.description import Network
+from falcon_snn.network.integer import Snn, Streams
+from falcon_snn.network.operations import Code
+from falcon_snn.network.product import Product
+from falcon_snn.neuron.encoding import MAX_SLOTS
 from falcon_snn.neuron.layers import token_mask
-from falcon_snn.neuron.packed import MAX_SLOTS, count
-from falcon_snn.pipeline.energy import SOURCE, Activity, Energy, falcon_energy, layer_name
-from falcon_snn.pipeline.falcon_graph import falcon_graph
-from falcon_snn.pipeline.graph import INPUT
+from falcon_snn.neuron.packed import count
+from falcon_snn.pipeline.energy import Activity, Energy, graph_energy
 
-Batches = Iterable[tuple[Tensor, Tensor | None]]  # features and the real tokens of each clip
+Batches = Iterable[tuple[Tensor, Tensor | None]]  # inputs and the real lines of each clip
 
 
 def schedule_energy(
-    network: IntegerFalcon, batches: Batches, delays: Mapping[str, int] | None, profile: Profile,
+    snn: Snn, batches: Batches, delays: Mapping[str, int] | None, profile: Profile,
     backend: str = "auto",
 ) -> tuple[Energy, Tensor]:  # fmt: skip
     """Measured energy and predictions under a schedule; no delays mean the QNN."""
-    activity, predictions = measure(network, batches, delays, backend)
-    return falcon_energy(network.config, delays, activity, profile), predictions
+    activity, predictions = measure(snn, batches, delays, backend)
+    return network_energy(snn.network, activity, delays, profile), predictions
+
+
+def network_energy(
+    network: Network, activity: Activity, delays: Mapping[str, int] | None, profile: Profile
+) -> Energy:
+    """Energy of a network from its measured activity; no delays mean the QNN."""
+    outside = {
+        stage.name: stage.operations(network, activity, qnn=delays is None)
+        for stage in (network.source, network.readout)
+    }
+    return graph_energy(network.graph, delays, activity, outside, profile)
 
 
 @torch.no_grad()
 def measure(
-    network: IntegerFalcon, batches: Batches, delays: Mapping[str, int] | None,
-    backend: str = "auto",
-) -> tuple[Activity, Tensor]:  # fmt: skip
-    """Mean activity over the real tokens of all clips, and the predictions.
+    snn: Snn, batches: Batches, delays: Mapping[str, int] | None, backend: str = "auto"
+) -> tuple[Activity, Tensor]:
+    """Mean activity over the real lines of all clips, and the predictions.
 
     The QNN's counts are those of full lookahead; a count's bits are its bit planes.
     """
-    config = network.config
-    used = dict.fromkeys(config.boundaries, config.slots) if delays is None else delays
+    network = snn.network
+    used = dict.fromkeys(network.boundaries, network.slots) if delays is None else delays
     tally = _Tally(network, qnn=delays is None)
     predictions = []
     for x, lengths in batches:
-        streams = network.streams(x, lengths, used, backend)
-        predictions.append(network.scores(streams, lengths, backend).argmax(dim=1).cpu())
+        streams = snn.streams(x, lengths, used, backend)
+        predictions.append(snn.scores(streams, lengths, backend).argmax(dim=1).cpu())
         tally.add(streams, lengths)
     if not predictions:
         raise FalconError("no clips to measure spikes on")
@@ -50,64 +63,71 @@ def measure(
 
 
 class _Tally:
-    """Sums over clips and tokens."""
+    """Sums over clips and lines."""
 
-    def __init__(self, network: IntegerFalcon, *, qnn: bool) -> None:
+    def __init__(self, network: Network, *, qnn: bool) -> None:
         self.network, self.qnn = network, qnn
-        graph = falcon_graph(network.config)
-        self.sources = {
-            layer_name(stage): SOURCE if stage.after[0] == INPUT else stage.after[0]
-            for stage in graph.stages
-            if stage.kind == "analog"
-        }
-        self.rows = dict.fromkeys(self.sources, 0)
-        self.spikes: dict[str, int] = {}
-        self.neurons: dict[str, int] = {}
-        self.tokens = 0
+        self.firing = [s.name for s in network.inner_stages if s.emits == "spikes"]
+        self.rows: dict[str, float] = {}
+        self.spikes: dict[str, float] = {}
+        self.lines = dict.fromkeys(network.by_name, 0)  # real ones, over all clips
 
     def add(self, streams: Streams, lengths: Tensor | None) -> None:
-        network, config = self.network, self.network.config
-        firing = [name for name in network.stages if network.kind(name) != "code"]
-        trains = {name: count(streams[name]) if self.qnn else streams[name] for name in firing}
-        clips, tokens = streams["stem.fc1"].shape[:2]
-        real = torch.ones(clips, tokens, dtype=torch.bool, device=network.device)
-        if lengths is not None:
-            real = token_mask(lengths, tokens)
-        for name in firing:
-            train = network.inner(name, trains[name])
-            self.spikes[name] = self.spikes.get(name, 0) + _total(_per_token(train), real)
-            self.neurons[name] = prod(train.shape[2:]) * config.tokens
-        for layer, source in self.sources.items():
-            train = trains[source]
-            if network.kind(layer) == "conv":
-                per_token = _per_window(train, 2 if layer == "stem.conv1" else 1)
-            else:
-                prefix = network.kind(layer) == "code" and not self.qnn
-                per_token = _per_token(train, config.prefix if prefix else MAX_SLOTS)
-            self.rows[layer] += _total(per_token, real)
-        self.tokens += int(real.sum())
+        network = self.network
+        trains = {name: count(streams[name]) if self.qnn else streams[name] for name in self.firing}
+        lines = None if lengths is None else network.lines(lengths)
+        real: dict[str, Tensor] = {}
+        for stage in network.inner_stages:
+            shape = network.inner(stage.name, streams[stage.name]).shape
+            real[stage.name] = (
+                torch.ones(shape[:2], dtype=torch.bool, device=streams[stage.name].device)
+                if lines is None
+                else token_mask(lines[stage.name], shape[1])
+            )
+            self.lines[stage.name] += int(real[stage.name].sum())
+        for name in self.firing:
+            per_line = count(network.inner(name, trains[name])).flatten(2).sum(dim=2)
+            self._note(self.spikes, name, per_line, real[name])
+        for stage in network.inner_stages:
+            prefix = MAX_SLOTS
+            if isinstance(stage, Code) and not self.qnn:
+                prefix = stage.prefix or network.slots
+            for suffix, read, product in stage.products:
+                driven = _per_window(
+                    count(network.inner(read, trains[read]), prefix).sum(dim=3), product
+                )
+                layer = f"{stage.name}.array{suffix}".removesuffix(".array")
+                self._note(self.rows, layer, driven, real[stage.name])
+
+    def _note(self, sums: dict[str, float], name: str, per_line: Tensor, real: Tensor) -> None:
+        sums[name] = sums.get(name, 0) + int((per_line * real).sum())
 
     def activity(self) -> Activity:
-        tokens = self.network.config.tokens
-        clips = self.tokens / tokens  # as many clips of full length
+        """Per clip of full length: as many as the real lines of a stage make."""
+        shapes = self.network.shapes
+
+        def clips(stage: str) -> float:
+            return self.lines[stage] / shapes[stage][0]
+
+        arrays = {
+            f"{stage.name}.array{suffix}".removesuffix(".array"): stage.name
+            for stage in self.network.inner_stages
+            for suffix, _, _ in stage.products
+        }
         return Activity(
-            tokens,
-            {name: rows / clips for name, rows in self.rows.items()},
-            {name: spikes / clips for name, spikes in self.spikes.items()},
-            self.neurons,
+            self.network.source.name,
+            {layer: self.rows[layer] / clips(stage) for layer, stage in arrays.items()},
+            {name: spikes / clips(name) for name, spikes in self.spikes.items()},
+            {name: prod(shapes[name]) for name in self.firing},
         )
 
 
-def _per_token(train: Tensor, first: int = MAX_SLOTS) -> Tensor:
-    """Spikes of each token, [clip, token]."""
-    return count(train, first).flatten(2).sum(dim=2, dtype=torch.int32)
+def _per_window(spikes: Tensor, product: Product) -> Tensor:
+    """Spikes in all windows of each output line, [clip, line]: a row is on in each that holds it.
 
-
-def _per_window(bordered: Tensor, stride: int) -> Tensor:
-    """Spikes in all 3x3 windows of each token, [clip, token]: a row is on in each that holds it."""
-    spikes = count(bordered).sum(dim=3, dtype=torch.int32)
-    return spikes.unfold(1, 3, 1).unfold(2, 3, stride).sum(dim=(2, 3, 4))
-
-
-def _total(per_token: Tensor, real: Tensor) -> int:
-    return int((per_token * real).sum())
+    A row of a grouped layer is in the array of its group only, so it counts once.
+    """
+    kernel, stride, padding = product.window()
+    padded = F.pad(spikes.double(), (padding[1], padding[1], padding[0], padding[0]))
+    windows = padded.unfold(1, kernel[0], stride[0]).unfold(2, kernel[1], stride[1])
+    return windows.sum(dim=(2, 3, 4)).long()

@@ -29,7 +29,7 @@ def neurons_on_grid(
 ) -> tuple[IntegerNeurons, tuple[Tensor, ...]]:  # fmt: skip
     """Integer neurons for V = initial + static + sum_i gain_i S_i over T slots, |S_i| <= reach_i.
 
-    Gives the neurons with the first gain as `factor`, and the integer factors of all gains.
+    Gives the neurons and the integer factors of all gains.
     """
     gains = tuple(gain.double() for gain in gains)
     static, initial, threshold = static.double(), initial.double(), threshold.double()
@@ -42,7 +42,6 @@ def neurons_on_grid(
     grid = torch.where(first * grid >= 1, (first * grid).floor() / first.clamp_min(1e-30), grid)
     factors = tuple(to_int32(gain * grid) for gain in gains)
     neurons = IntegerNeurons(
-        factor=factors[0],
         static=to_int32(static / slots * grid),
         initial=to_int32(initial * grid),
         threshold=to_int32(threshold * grid).clamp_min(1),

@@ -1,93 +1,107 @@
-"""The QNN in the integer network's own arithmetic, computed from counts: the converter's witness.
+"""The trainable network: it computes with counts, so it is the QNN.
 
-n = clip(floor((initial + T static + factor S) / threshold), 0, T) per stage, with S the product of
-integer weights and counts. No slots, no packed spikes, no kernel of the spiking execution. Sums of
-integers below 2^24 are exact in float32 in any order, potentials below 2^53 in float64, so any
-difference from full lookahead is a fault. Only operations that ONNX has are used: this is what
-`falcon-snn export --format onnx` writes.
+The SNN has the same parameters. For training the SNN, `forward` takes the counts that the integer
+network's spikes gave (`spikes`): the values are then those of the spiking network, the gradients
+those of the counts.
 """
 
+import math
+from collections.abc import Mapping
+from typing import Any
+
 import torch
-from torch import Tensor
-from torch.nn import functional as F
+from torch import Tensor, nn
 
-from falcon_snn.network.integer import IntegerFalcon
-
-
-def qnn_values(
-    network: IntegerFalcon, x: Tensor, lengths: Tensor | None
-) -> tuple[dict[str, Tensor], Tensor]:
-    """The integers of every stage, and class scores times the number of tokens.
-
-    Features are [clip, token, feature]; the scores are exact integers, as `IntegerFalcon.scores`.
-    """
-    config, tensors = network.config, network.tensors
-    clips, tokens = x.shape[:2]
-    values: dict[str, Tensor] = {}
-    real = torch.full((clips,), tokens, device=x.device) if lengths is None else lengths
-    mask = (torch.arange(tokens, device=x.device) < real[:, None]).float()
-
-    def fire(name: str, total: Tensor, other: Tensor | None = None) -> Tensor:
-        n = network.neurons(name)
-        level = n.initial.double() + config.slots * n.static.double()
-        level = level + n.factor.double() * total.double()
-        if other is not None:
-            level = level + tensors[f"{name}.factor_b"].double() * other.double()
-        values[name] = (level / n.threshold.double()).floor().clamp(0, config.slots).float()
-        return values[name]
-
-    def convolve(name: str, value: Tensor, stride: int) -> Tensor:
-        weight = tensors[f"{name}.weight"].float().permute(0, 3, 1, 2)
-        padding = weight.shape[2] // 2
-        y = F.conv2d(value.permute(0, 3, 1, 2), weight, stride=(1, stride), padding=padding)
-        return fire(name, y.round().permute(0, 2, 3, 1))
-
-    def product(name: str, value: Tensor) -> Tensor:
-        return (value @ tensors[f"{name}.weight"].float().t()).round()
-
-    def code(name: str, value: Tensor) -> Tensor:
-        factor, bias = (tensors[f"{name}.{part}"].double() for part in ("factor", "bias"))
-        grid = torch.exp2(tensors[f"{name}.shift"].double())
-        level = factor * product(name, value).double() + bias
-        values[name] = (level / grid).floor().clamp(-127, 127).float()
-        return values[name]
-
-    def heads(value: Tensor) -> Tensor:
-        return value.view(clips, tokens, config.heads, -1).transpose(1, 2)
-
-    source = (x.float() * config.input_levels).round().clamp(-127, 127) * mask[:, :, None]
-    silent = mask[:, :, None, None]
-    value = values["encoder"] = convolve("encoder", source[..., None], 2) * silent
-    value = values["stem.conv1"] = convolve("stem.conv1", value, 2) * silent
-    value = convolve("stem.conv2", value, 1).flatten(2)
-    for name in ("stem.fc1", "stem.fc2"):
-        value = fire(name, product(name, value))
-    for number in range(config.blocks):
-        block = f"block{number}"
-        scores = heads(code(f"{block}.q", value)) @ heads(code(f"{block}.k", value)).mT
-        v = fire(f"{block}.v", product(f"{block}.v", value))
-        levels = _curve(scores, tensors[f"{block}.curve.table"]) * mask[:, None, None, :]
-        context = fire(f"{block}.context", (levels @ heads(v)).transpose(1, 2).flatten(2))
-        branch = fire(f"{block}.attn_out", product(f"{block}.attn_out", context))
-        value = fire(f"{block}.residual1", value, branch)
-        hidden = fire(f"{block}.ffn1", product(f"{block}.ffn1", value))
-        branch = fire(f"{block}.ffn2", product(f"{block}.ffn2", hidden))
-        value = fire(f"{block}.residual2", value, branch)
-    pooled = (value * mask[:, :, None]).sum(dim=1).double()
-    scores = pooled @ tensors["classifier.weight"].double().t()
-    scores = scores + tensors["classifier.bias"].double() * real[:, None]
-    return values, scores
+from falcon_snn.network.description import Network
+from falcon_snn.network.quantise import Counter, straight_through
+from falcon_snn.neuron.layers import token_mask
 
 
-def _curve(scores: Tensor, table: Tensor) -> Tensor:
-    """Codes of the attention map: how many of a head's 255 rising bounds a score has reached.
+class Qnn(nn.Module):
+    """The trainable parts of a network, one per stage."""
 
-    Eight halvings, [clip, head, query, key]; entry c of the table is the least score of code c.
-    """
-    bounds = table.float()[:, :256]
-    head = torch.arange(len(bounds), device=scores.device).view(1, -1, 1, 1) * 256
-    code = torch.zeros_like(scores, dtype=torch.int64)
-    for step in (128, 64, 32, 16, 8, 4, 2, 1):
-        reached = scores >= bounds.flatten()[head + code + step]
-        code = code + step * reached.long()
-    return code.float()
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self.network = network
+        self.parts = nn.ModuleDict(
+            {part_name(stage.name): stage.module(network) for stage in network.stages}
+        )
+
+    def part(self, name: str) -> Any:
+        """The trainable part of a stage."""
+        return self.parts[part_name(name)]
+
+    def forward(
+        self, x: Tensor, lengths: Tensor | None = None, spikes: Mapping[str, Tensor] | None = None
+    ) -> Tensor:
+        """Class scores of inputs `x` [clip, ...] with `lengths` real lines each."""
+        return self.execute(x, lengths, spikes)[0]
+
+    def execute(
+        self, x: Tensor, lengths: Tensor | None = None, spikes: Mapping[str, Tensor] | None = None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Class scores and the integers of every stage, by stage name."""
+        run = Counting(self, x, lengths)
+        for stage in self.network.inner_stages:
+            own = run.silence(stage.name, stage.count(self.part(stage.name), run))
+            if spikes is not None:
+                own = straight_through(spikes[stage.name].to(own), own)
+            run.counts[stage.name] = own
+        readout = self.network.readout
+        return readout.count(self.part(readout.name), run), run.counts
+
+
+class Pass:
+    """What every pass through the trainable network knows: its input, and what is padding."""
+
+    def __init__(self, model: Qnn, x: Tensor, lengths: Tensor | None) -> None:
+        self.model, self.network, self.x, self.lengths = model, model.network, x, lengths
+        self._lines = None if lengths is None else self.network.lines(lengths)
+
+    def part(self, name: str) -> Any:
+        return self.model.part(name)
+
+    def mask(self, name: str, lines: int) -> Tensor | None:
+        """True where a line of a stage is real, [clip, line]; None where nothing is padding."""
+        return None if self._lines is None else token_mask(self._lines[name], lines)
+
+    def silence(self, name: str, x: Tensor) -> Tensor:
+        """No spikes from padded lines: padding then looks like the border of the clip."""
+        if self._lines is None or name not in self.network.silent:
+            return x
+        lines = x.shape[-3]
+        return x * token_mask(self._lines[name], lines)[:, :, None, None]
+
+
+class Counting(Pass):
+    """One pass with counts."""
+
+    def __init__(self, model: Qnn, x: Tensor, lengths: Tensor | None) -> None:
+        super().__init__(model, x, lengths)
+        self.counts: dict[str, Tensor] = {}
+
+    def value(self, name: str) -> Tensor:
+        """The decoded value of a stage's counts."""
+        decoded: Tensor = self.part(name).fire.decode(self.counts[name])
+        return decoded
+
+
+def part_name(stage: str) -> str:
+    """A stage's name as a torch module may have it, without dots."""
+    return stage.replace(".", "/")
+
+
+def with_slots(model: Qnn, slots: int) -> Qnn:
+    """The same network with other slots: a stage's range alpha T stays, its levels change."""
+    result = Qnn(model.network.with_slots(slots))
+    result.load_state_dict(model.state_dict())
+    with torch.no_grad():
+        for part in result.modules():
+            if isinstance(part, Counter) and part.learned:
+                part.step.log.add_(math.log(model.network.slots / slots))
+    return result.eval()
+
+
+def parameter_count(module: nn.Module) -> int:
+    """Trainable parameters."""
+    return sum(p.numel() for p in module.parameters() if p.requires_grad)

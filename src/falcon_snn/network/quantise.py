@@ -55,13 +55,24 @@ class Counter(nn.Module):
 
     top: Tensor
 
-    def __init__(self, channels: int, slots: int, step: float) -> None:
+    def __init__(
+        self, channels: int, slots: int, step: float, *, tunable: bool = True, learned: bool = True
+    ) -> None:
         super().__init__()
+        self.tunable, self.learned = tunable, learned
         self.step = Step(step)
         self.threshold = nn.Parameter(torch.ones(channels))
         self.offset = nn.Parameter(torch.zeros(channels))
         # A tensor, so that what is compiled for one number of slots serves all of them.
         self.register_buffer("top", torch.tensor(slots + 0.5), persistent=False)
+
+        for parameter in self.fixed():
+            parameter.requires_grad_(False)
+
+    def fixed(self) -> list[nn.Parameter]:
+        """What never moves: a source has no threshold to tune, counts as given no step."""
+        neurons = [] if self.tunable else [self.threshold, self.offset]
+        return neurons if self.learned else [*neurons, self.step.log]
 
     def forward(self, x: Tensor) -> Tensor:
         level = (x.float() / self.step() + 0.5 + self.offset) / self.threshold

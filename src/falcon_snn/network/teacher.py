@@ -3,12 +3,13 @@
 import torch
 from torch import Tensor, nn
 
-from falcon_snn.config import FalconConfig
+from falcon_snn.network.description import Network
 
 STEM = 64
 WIDTHS = (96, 192, 384)  # each stage halves tokens and features, but for the first
 BANDS = 8  # features that the classifier still tells apart: a word's pitch matters
 DROPOUT = 0.3
+UNIT = 32.0  # integer steps of the student's inputs that are one for the teacher
 
 
 class Residual(nn.Module):
@@ -26,12 +27,12 @@ class Residual(nn.Module):
 
 
 class Teacher(nn.Module):
-    """The same clips in and the same scores out as the Falcon network of `config`."""
+    """The same clips in and the same scores out as the network that it teaches."""
 
-    def __init__(self, config: FalconConfig) -> None:
+    def __init__(self, network: Network) -> None:
         super().__init__()
-        self.config = config
-        self.stem = _convolution(1, STEM, 5, 2)
+        self.network = network
+        self.stem = _convolution(network.source.input[2], STEM, 5, 2)
         stages: list[nn.Module] = []
         before = STEM
         for number, width in enumerate(WIDTHS):
@@ -40,11 +41,13 @@ class Teacher(nn.Module):
         self.stages = nn.Sequential(*stages)
         self.pool = nn.AdaptiveAvgPool2d((1, BANDS))
         self.dropout = nn.Dropout(DROPOUT)
-        self.classifier = nn.Linear(before * BANDS, config.classes)
+        self.classifier = nn.Linear(before * BANDS, network.classes)
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Class scores of clips `x` [batch, token, feature]; padding is zero and needs no mask."""
-        maps = x.float().unsqueeze(1).contiguous(memory_format=torch.channels_last)
+        """Class scores of inputs `x`; padding is zero and needs no mask."""
+        source = self.network.source
+        maps = (source.fit(x).float() - source.zero) * (source.levels / UNIT)
+        maps = maps.permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last)
         maps = self.stages(torch.relu(self.stem(maps)))
         scores: Tensor = self.classifier(self.dropout(self.pool(maps).flatten(1)))
         return scores

@@ -1,20 +1,23 @@
 """Launching the fused Triton kernels; `layers` calls these for backend `triton`."""
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
 from falcon_snn.errors import FalconError
 from falcon_snn.neuron import fused_kernels as kernels
-from falcon_snn.neuron.fused_product import KEPT_INPUTS, spiking_matmul
+from falcon_snn.neuron.fused_product import spiking_matmul
 from falcon_snn.neuron.packed import encoding_tensor
 
 if TYPE_CHECKING:
-    from falcon_snn.neuron.layers import AttentionCurve, IntegerNeurons
+    from falcon_snn.neuron.layers import AttentionCurve, IntegerNeurons, Pair, Term
 
 _MOST_INPUTS = 12_000  # of a product: 16 outputs' weights fill the shared memory of a processor
+_KEPT_INPUTS = 1024  # packed inputs of a row that fit the registers
 _CHUNK = 32  # bytes per step of the int8 product, the smallest that the tensor cores take
 
 
@@ -34,20 +37,31 @@ def _tile(inputs: int, outputs: int) -> dict[str, int]:
 
     64 outputs at once feed the tensor cores best, but not where the last tile would be half
     empty; then 32 leave room for more programs. STAGES is how many tiles of rows ahead a program
-    loads; fewer registers let a third program run beside two.
+    loads; fewer registers let a third program run beside two. Rows of very many inputs are read
+    again for every slot, by twice as many warps.
     """
-    tile = {"BLOCK_M": 64, "num_warps": 4}
     if inputs > _MOST_INPUTS:
         raise FalconError(
             f"a layer of {inputs:,} inputs; backend 'triton' takes {_MOST_INPUTS:,} (use torch)"
         )
-    if (outputs > 64 and outputs % 64) or inputs > 2048:
-        width = 32 if inputs <= _MOST_INPUTS // 2 else 16
-        chunk = 128 if inputs < 256 else 256
-        stages = 3 if inputs < 512 else 2 if inputs <= KEPT_INPUTS.value else 1
-        return tile | {"BLOCK_N": width, "BLOCK_K": chunk, "STAGES": stages, "maxnreg": 255}
-    stages, registers = (3, 255) if inputs < 256 else (1, 168 if inputs < 384 else 255)
-    return tile | {"BLOCK_N": 64, "BLOCK_K": 128, "STAGES": stages, "maxnreg": registers}
+    tile = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 128, "num_warps": 4, "maxnreg": 255}
+    tile |= {"KEPT": inputs <= _KEPT_INPUTS, "STAGES": 1}
+    if (outputs > 64 and outputs % 64) or inputs > _MOST_INPUTS // 4:
+        tile["BLOCK_N"] = 32 if inputs <= _MOST_INPUTS // 2 else 16
+        tile["BLOCK_K"] = 128 if inputs < 256 else 256
+        tile["STAGES"] = 3 if inputs < 512 else 2 if inputs <= _KEPT_INPUTS else 1
+        return tile
+    if inputs < 256:
+        return tile | {"STAGES": 3}
+    if inputs < 384:
+        return tile | {"maxnreg": 168}
+    if outputs % 64:
+        return tile
+    if inputs <= _KEPT_INPUTS:
+        return tile | {"STAGES": 2}
+    if inputs <= 2 * _KEPT_INPUTS:
+        return tile | {"BLOCK_K": 256, "KEPT": True}
+    return tile | {"BLOCK_M": 128, "BLOCK_K": 256, "num_warps": 8}
 
 
 def _tail(size: int, block: int, smallest: int) -> int:
@@ -55,86 +69,98 @@ def _tail(size: int, block: int, smallest: int) -> int:
     return max(smallest, 1 << (size % block - 1).bit_length()) if size % block else 0
 
 
-def _launch(
-    x: Tensor, weight: Tensor, out: Tensor, neurons: "IntegerNeurons", rows: int,
-    slots: int, delay: int, geometry: dict[str, int],
-) -> Tensor:  # fmt: skip
-    on_gpu = _require_gpu(x)
-    outputs, inputs = weight.shape
-    tile = _tile(inputs, outputs)
+class Patches(NamedTuple):
+    """Where the rows of a buffer lie, in bytes, and what a row reads; constants of a kernel."""
+
+    clip: int  # from one clip to the next, likewise lines and pixels of the output
+    line: int
+    pixel: int
+    start: int  # of the first row
+    inputs: int = 0  # of a row
+    run: int = 1  # inputs side by side
+    jump: int = 1  # from one run to the next
+
+
+def _patches(term: "Term", *, flat: bool) -> Patches:
+    """Of a term's input; flat rows follow each other, as if each were a clip."""
+    outputs, *kernel, _ = (0, 0, 0, 0) if term.weight is None else term.weight.shape
+    lines, pixels, channels = term.packed.shape[1:]
+    inputs = kernel[0] * kernel[1] * channels
+    if flat:
+        return Patches(inputs if outputs else channels, 0, 0, 0, inputs, max(inputs, 1), inputs)
+    line = pixels * channels
+    skip = [border - pad for border, pad in zip(term.border, term.padding, strict=True)]
+    return Patches(
+        lines * line, term.stride[0] * line, term.stride[1] * channels,
+        skip[0] * line + skip[1] * channels, inputs, max(kernel[1] * channels, 1), line,
+    )  # fmt: skip
+
+
+def _output(
+    shape: tuple[int, int, int, int], border: "Pair", device: torch.device, *, flat: bool = False
+) -> tuple[Tensor, Patches]:
+    """Room for packed spikes, its border silent, and where rows lie in it."""
+    clips, lines, pixels, outputs = shape
+    lines, pixels = lines + 2 * border[0], pixels + 2 * border[1]
+    make = torch.empty if border == (0, 0) else torch.zeros
+    out = make((clips, lines, pixels, outputs), dtype=torch.uint8, device=device)
+    if flat:
+        return out, Patches(outputs, 0, 0, 0)
+    line = pixels * outputs
+    start = border[0] * line + border[1] * outputs
+    return out, Patches(lines * line, line, outputs, start)
+
+
+def fire(
+    terms: Sequence["Term"], neurons: "IntegerNeurons", slots: int, delay: int, border: "Pair"
+) -> Tensor:
+    on_gpu = _require_gpu(terms[0].packed)
+    shape = terms[0].shape
+    rows, outputs = shape[0] * shape[1] * shape[2], shape[3]
+    flat = border == (0, 0) and all(term.flat for term in terms)
+    out, places = _output(shape, border, terms[0].packed.device, flat=flat)
+    geometry = {"MAP": (1, 1) if flat else shape[1:3], "OUT": places, "SLOTS": slots}
+    first, *others = sorted(terms, key=lambda term: term.weight is None)
+    x, patches = first.packed.contiguous(), _patches(first, flat=flat)
+    constants = (neurons.static, neurons.initial, neurons.threshold, rows)
+    if first.weight is None:
+        # A single stream counts twice, the second time for nothing.
+        b = others[0] if others else replace(first, factor=torch.zeros_like(first.factor))
+        kernels.residual[(-(-outputs // 32) * -(-rows // 128),)](
+            x, b.packed.contiguous(), out, first.factor, b.factor, *constants, outputs,
+            A=patches, B=_patches(b, flat=flat), DELAY=delay, BLOCK_M=128, BLOCK_N=32, **geometry,
+        )  # fmt: skip
+        return out
+    extra, extra_weight, extra_factor, extra_patches = None, None, None, Patches(0, 0, 0, 0)
+    if others:
+        extra, extra_factor = others[0].packed.contiguous(), others[0].factor
+        extra_patches = _patches(others[0], flat=flat)
+        extra_weight = None if others[0].weight is None else others[0].weight.contiguous()
+    tile = _tile(patches.inputs + extra_patches.inputs, outputs)
     across, row_tiles = -(-outputs // tile["BLOCK_N"]), -(-rows // tile["BLOCK_M"])
     # Programs share the tiles of rows, so that each loads its weights once.
     programs = min(row_tiles, max(512, 1024 // across))
     spiking_matmul[(across * programs,)](
-        x, weight.contiguous(), out, neurons.factor, neurons.static, neurons.initial,
-        neurons.threshold, rows, **geometry, INPUTS=inputs, OUTPUTS=outputs,
-        SLOTS=slots, DELAY=delay, ASM=on_gpu, TAIL_N=_tail(outputs, tile["BLOCK_N"], 16),
-        TAIL_K=_tail(inputs, tile["BLOCK_K"], _CHUNK), **tile,
+        x, first.weight.contiguous(), extra, extra_weight, out, first.factor, extra_factor,
+        *constants, IN=patches, EXTRA_IN=extra_patches,
+        EXTRA=(extra is not None) + (extra_weight is not None), OUTPUTS=outputs, DELAY=delay,
+        ASM=on_gpu, TAIL_N=_tail(outputs, tile["BLOCK_N"], 16),
+        TAIL_K=_tail(patches.inputs, tile["BLOCK_K"], _CHUNK),
+        EXTRA_TAIL_K=_tail(extra_patches.inputs, tile["BLOCK_K"], _CHUNK), **geometry, **tile,
     )  # fmt: skip
     return out
 
 
-def linear(
-    packed: Tensor, weight: Tensor, neurons: "IntegerNeurons", slots: int, delay: int
-) -> Tensor:
-    rows, inputs = packed.shape
-    outputs = weight.shape[0]
-    out = torch.empty(rows, outputs, dtype=torch.uint8, device=packed.device)
-    geometry = {
-        "TOKENS": 1, "FEATURES": 1, "BORDER": 0, "IN_LINE": inputs, "IN_PIXEL": 0, "RUN": inputs,
-        "OUT_BORDER": 0, "OUT_LINE": outputs, "OUT_PIXEL": 0,
-    }  # fmt: skip
-    return _launch(packed.contiguous(), weight, out, neurons, rows, slots, delay, geometry)
-
-
-def conv(
-    bordered: Tensor, weight: Tensor, neurons: "IntegerNeurons", slots: int, delay: int,
-    stride: int, *, border: bool,
-) -> Tensor:  # fmt: skip
-    clips, tokens, bands, channels = bordered.shape
-    outputs, tokens, features = weight.shape[0], tokens - 2, (bands - 3) // stride + 1
-    edge = int(border)
-    shape = (clips, tokens + 2 * edge, features + 2 * edge, outputs)
-    make = torch.zeros if border else torch.empty
-    out = make(shape, dtype=torch.uint8, device=bordered.device)
-    geometry = {
-        "TOKENS": tokens, "FEATURES": features,
-        "BORDER": 1, "IN_LINE": bands * channels, "IN_PIXEL": stride * channels,
-        "RUN": 3 * channels,
-        "OUT_BORDER": edge, "OUT_LINE": shape[2] * outputs, "OUT_PIXEL": outputs,
-    }  # fmt: skip
-    rows = clips * tokens * features
-    return _launch(
-        bordered.contiguous(), weight.flatten(1), out, neurons, rows, slots, delay, geometry
-    )
-
-
-def residual(
-    a: Tensor, b: Tensor, factor_b: Tensor, neurons: "IntegerNeurons", slots: int, delay: int
-) -> Tensor:
-    _require_gpu(a)
-    rows, channels = a.shape
-    out = torch.empty_like(a)
-    grid = (-(-channels // 32) * -(-rows // 128),)
-    kernels.residual[grid](
-        a.contiguous(), b.contiguous(), out, neurons.factor, factor_b, neurons.static,
-        neurons.initial, neurons.threshold, rows, channels, SLOTS=slots, DELAY=delay,
-        BLOCK_M=128, BLOCK_N=32,
-    )  # fmt: skip
-    return out
-
-
-def codes(
-    packed: Tensor, weight: Tensor, factor: Tensor, bias: Tensor, shift: Tensor, first: int
-) -> Tensor:
-    _require_gpu(packed)
-    rows, inputs = packed.shape
-    outputs = weight.shape[0]
-    out = torch.empty(rows, outputs, dtype=torch.int8, device=packed.device)
+def codes(term: "Term", bias: Tensor, shift: Tensor, first: int) -> Tensor:
+    assert term.weight is not None
+    _require_gpu(term.packed)
+    out = torch.empty(term.shape, dtype=torch.int8, device=term.packed.device)
+    outputs, inputs = out.shape[3], term.packed.shape[3]
+    rows = term.packed.numel() // inputs
     tile = {"BLOCK_M": 128, "BLOCK_N": 32, "BLOCK_K": _CHUNK, "num_warps": 8}
     grid = (-(-outputs // tile["BLOCK_N"]) * -(-rows // tile["BLOCK_M"]),)
     kernels.quantised_matmul[grid](
-        packed.contiguous(), weight.contiguous(), out, factor, bias, shift, rows,
+        term.packed.contiguous(), term.weight.contiguous(), out, term.factor, bias, shift, rows,
         outputs, WIDTH=inputs, FIRST=first, **tile,
     )  # fmt: skip
     return out
@@ -142,7 +168,7 @@ def codes(
 
 def attention(
     q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, heads: int, curve: "AttentionCurve",
-    neurons: "IntegerNeurons", slots: int,
+    factor: Tensor, neurons: "IntegerNeurons", slots: int,
 ) -> Tensor:  # fmt: skip
     _require_gpu(v)
     clips, tokens, hidden = v.shape
@@ -150,7 +176,7 @@ def attention(
     block = max(32, 1 << (tokens - 1).bit_length())
     grid = (clips * heads, -(-tokens // min(block, 64)))
     kernels.attention[grid](
-        q, k, v, out, lengths, curve.slope, curve.offset, curve.table, neurons.factor,
+        q, k, v, out, lengths, curve.slope, curve.offset, curve.table, factor,
         neurons.static, neurons.initial, neurons.threshold, tokens, HEADS=heads,
         SIZE=hidden // heads, SLOTS=slots, PADDED=lengths is not None,
         BLOCK_Q=min(block, 64), BLOCK_T=block,
@@ -159,21 +185,24 @@ def attention(
 
 
 def encode(
-    features: Tensor, weight: Tensor, lengths: Tensor | None, neurons: "IntegerNeurons",
-    slots: int, kind: str,
+    features: Tensor, weight: Tensor, stride: "Pair", padding: "Pair", lengths: Tensor | None,
+    factor: Tensor, neurons: "IntegerNeurons", slots: int, kind: str, border: "Pair",
 ) -> Tensor:  # fmt: skip
     _require_gpu(features)
-    clips, tokens, bands = features.shape
-    outputs = weight.shape[0]
-    shape = (clips, tokens + 2, bands // 2 + 2, outputs)
-    out = torch.zeros(shape, dtype=torch.uint8, device=features.device)
-    trains = encoding_tensor(slots, kind, features.device)
-    rows = clips * tokens * (bands // 2)
-    kernels.encode[(-(-rows // 64),)](
-        features.contiguous(), weight.contiguous(), out, neurons.factor, neurons.static,
-        neurons.initial, neurons.threshold, trains, lengths, rows, outputs, TOKENS=tokens,
-        FEATURES=bands, SLOTS=slots, PADDED=lengths is not None, BLOCK_M=64,
-        BLOCK_N=max(16, 1 << (outputs - 1).bit_length()),
+    clips, *size = features.shape
+    outputs, *kernel, _ = weight.shape
+    lines, pixels = (
+        (size[axis] + 2 * padding[axis] - kernel[axis]) // stride[axis] + 1 for axis in (0, 1)
+    )
+    out, places = _output((clips, lines, pixels, outputs), border, features.device)
+    tile = {"BLOCK_M": 64, "BLOCK_N": min(128, max(16, 1 << (outputs - 1).bit_length()))}
+    tile["BLOCK_K"] = min(128, max(_CHUNK, 1 << (weight[0].numel() - 1).bit_length()))
+    rows = clips * lines * pixels
+    kernels.encode[(-(-rows // tile["BLOCK_M"]) * -(-outputs // tile["BLOCK_N"]),)](
+        features.contiguous(), weight.contiguous(), out, factor, neurons.static, neurons.initial,
+        neurons.threshold, encoding_tensor(slots, kind, features.device), lengths, rows, outputs,
+        SIZE=tuple(size), KERNEL=tuple(kernel), STRIDE=stride, PADDING=padding,
+        MAP=(lines, pixels), OUT=places, SLOTS=slots, PADDED=lengths is not None, **tile,
     )  # fmt: skip
     return out
 

@@ -8,7 +8,7 @@ the encoder, pooling.
 import triton
 import triton.language as tl
 
-from falcon_snn.neuron.fused_product import chunk_of, first_counts, weights_of
+from falcon_snn.neuron.fused_product import chunk_of, first_counts, place_of, weights_of
 
 
 @triton.jit
@@ -46,15 +46,19 @@ def quantised_matmul(
 @triton.jit
 def residual(
     a_ptr, b_ptr, out_ptr, factor_a_ptr, factor_b_ptr, static_ptr, initial_ptr, threshold_ptr,
-    rows, channels, SLOTS: tl.constexpr, DELAY: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    rows, channels, MAP: tl.constexpr, A: tl.constexpr, B: tl.constexpr, OUT: tl.constexpr,
+    SLOTS: tl.constexpr, DELAY: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """Two packed streams, slot by slot, each with its integer factor, then SN_delta."""
+    """Two packed streams, slot by slot, each with its integer factor, then SN_delta.
+
+    A, B and OUT say where rows lie, see `place_of`.
+    """
     m, n = _tile_of(channels, BLOCK_M, BLOCK_N)
     inside = (m < rows)[:, None] & (n < channels)[None, :]
-    at = m.to(tl.int64)[:, None] * channels + n[None, :]
-    a = tl.load(a_ptr + at, mask=inside, other=0).to(tl.int32)
-    b = tl.load(b_ptr + at, mask=inside, other=0).to(tl.int32)
+    a_at = place_of(m, MAP, A)[:, None] + n[None, :]
+    b_at = place_of(m, MAP, B)[:, None] + n[None, :]
+    a = tl.load(a_ptr + a_at, mask=inside, other=0).to(tl.int32)
+    b = tl.load(b_ptr + b_at, mask=inside, other=0).to(tl.int32)
     in_channels = n < channels
     factor_a = tl.load(factor_a_ptr + n, mask=in_channels, other=0)[None, :]
     factor_b = tl.load(factor_b_ptr + n, mask=in_channels, other=0)[None, :]
@@ -72,7 +76,8 @@ def residual(
         fired = membrane >= threshold
         membrane -= tl.where(fired, threshold, 0)
         spikes |= tl.where(fired, 1 << decision, 0)
-    tl.store(out_ptr + at, spikes.to(tl.uint8), mask=inside)
+    out = out_ptr + place_of(m, MAP, OUT)[:, None] + n[None, :]
+    tl.store(out, spikes.to(tl.uint8), mask=inside)
 
 
 @triton.jit
@@ -135,32 +140,38 @@ def attention(
 def encode(
     x_ptr, w_ptr, out_ptr, factor_ptr, static_ptr, initial_ptr, threshold_ptr, train_ptr,
     lengths_ptr, rows, outputs,
-    TOKENS: tl.constexpr, FEATURES: tl.constexpr, SLOTS: tl.constexpr, PADDED: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    SIZE: tl.constexpr, KERNEL: tl.constexpr, STRIDE: tl.constexpr, PADDING: tl.constexpr,
+    MAP: tl.constexpr, OUT: tl.constexpr, SLOTS: tl.constexpr, PADDED: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """5x5 convolution of int8 features with feature stride 2, then the train of its count.
+    """Convolution of int8 features, then the train of its count.
 
-    Input [clip, token, feature]; output with a border, [clip, token + 2, feature/2 + 2, channel].
+    Input [clip, line, pixel, channel] of SIZE (lines, pixels, channels), without padding, so all
+    that a tap would see outside is masked. MAP and OUT say where outputs lie, see `place_of`.
     """
-    HALF: tl.constexpr = FEATURES // 2
-    m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
-    n = tl.arange(0, BLOCK_N)
+    CHANNELS: tl.constexpr = SIZE[2]
+    RUN: tl.constexpr = KERNEL[1] * CHANNELS
+    TAPS: tl.constexpr = KERNEL[0] * RUN
+    m, n = _tile_of(outputs, BLOCK_M, BLOCK_N)
     in_rows, in_outputs = m < rows, n < outputs
-    clip = (m // (TOKENS * HALF)).to(tl.int64)
-    token = (m // HALF) % TOKENS
-    feature = m % HALF
-    length = tl.zeros_like(token) + TOKENS
+    clip = (m // (MAP[0] * MAP[1])).to(tl.int64)
+    top = (m // MAP[1]) % MAP[0] * STRIDE[0] - PADDING[0]
+    left = m % MAP[1] * STRIDE[1] - PADDING[1]
+    length = tl.zeros_like(top) + SIZE[0]
     if PADDED:
         length = tl.load(lengths_ptr + clip, mask=in_rows, other=0).to(tl.int32)
-    tap = tl.arange(0, 32)  # 25 of them are real; the product wants a power of two
-    t = token[:, None] + (tap // 5 - 2)[None, :]
-    f = feature[:, None] * 2 + (tap % 5 - 2)[None, :]
-    seen = in_rows[:, None] & (tap < 25)[None, :]
-    seen = seen & (t >= 0) & (t < length[:, None]) & (f >= 0) & (f < FEATURES)
-    x = tl.load(x_ptr + (clip[:, None] * TOKENS + t) * FEATURES + f, mask=seen, other=0)
-    weighs = (tap < 25)[:, None] & in_outputs[None, :]
-    w = tl.load(w_ptr + n[None, :] * 25 + tap[:, None], mask=weighs, other=0)
-    total = tl.dot(x, w, out_dtype=tl.int32)
+    total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32)
+    for chunk in tl.static_range((TAPS + BLOCK_K - 1) // BLOCK_K):
+        tap = chunk * BLOCK_K + tl.arange(0, BLOCK_K)
+        line = top[:, None] + (tap // RUN)[None, :]
+        pixel = left[:, None] + (tap % RUN // CHANNELS)[None, :]
+        seen = in_rows[:, None] & (tap < TAPS)[None, :]
+        seen = seen & (line >= 0) & (line < length[:, None]) & (pixel >= 0) & (pixel < SIZE[1])
+        at = (clip[:, None] * SIZE[0] + line) * SIZE[1] + pixel
+        x = tl.load(x_ptr + at * CHANNELS + (tap % CHANNELS)[None, :], mask=seen, other=0)
+        weighs = (tap < TAPS)[:, None] & in_outputs[None, :]
+        w = tl.load(w_ptr + n[None, :] * TAPS + tap[:, None], mask=weighs, other=0)
+        total = tl.dot(x, w, total, out_dtype=tl.int32)
     factor = tl.load(factor_ptr + n, mask=in_outputs, other=0)[None, :]
     static = tl.load(static_ptr + n, mask=in_outputs, other=0)
     initial = tl.load(initial_ptr + n, mask=in_outputs, other=0)
@@ -172,9 +183,8 @@ def encode(
         membrane -= tl.where(fired, threshold, 0)
         count += fired.to(tl.int32)
     train = tl.load(train_ptr + count)
-    train = tl.where((token < length)[:, None], train, 0)
-    pixel = (clip * (TOKENS + 2) + token + 1) * (HALF + 2) + feature + 1
-    out = out_ptr + pixel[:, None] * outputs + n[None, :]
+    train = tl.where((top + KERNEL[0] <= length + PADDING[0])[:, None], train, 0)
+    out = out_ptr + place_of(m, MAP, OUT)[:, None] + n[None, :]
     tl.store(out, train, mask=in_rows[:, None] & in_outputs[None, :])
 
 

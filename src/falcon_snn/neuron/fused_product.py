@@ -11,8 +11,6 @@ needs T - delay + 1 products: the slots before the first decision are summed as 
 import triton
 import triton.language as tl
 
-KEPT_INPUTS = tl.constexpr(1024)  # packed inputs of a row that fit the registers
-
 
 @triton.jit
 def _slot_spikes(packed, SLOT: tl.constexpr, ASM: tl.constexpr):
@@ -58,10 +56,14 @@ def first_counts(packed, FIRST: tl.constexpr, ASM: tl.constexpr = False):
 
 
 @triton.jit
-def _pixel(rows, TOKENS: tl.constexpr, FEATURES: tl.constexpr, BORDER: tl.constexpr):
-    """Clip line and feature of a row; lines of a bordered buffer have one more at each end."""
-    line = (rows // (TOKENS * FEATURES)).to(tl.int64) * (TOKENS + 2 * BORDER)
-    return line + (rows // FEATURES) % TOKENS, rows % FEATURES
+def place_of(rows, MAP: tl.constexpr, AT: tl.constexpr):
+    """Where rows begin in a buffer: row to clip, line and pixel of the output, then to its byte.
+
+    MAP is (lines, pixels) of a clip, AT begins with the distances of clips, lines and pixels and
+    the first byte. Rows without a map have MAP (1, 1): each is a clip, and nothing is divided.
+    """
+    base = (rows // (MAP[0] * MAP[1])).to(tl.int64) * AT[0] + AT[3]
+    return base + (rows // MAP[1]) % MAP[0] * AT[1] + rows % MAP[1] * AT[2]
 
 
 @triton.jit
@@ -131,111 +133,164 @@ def chunk_of(
 
 
 @triton.jit
+def _all_weights(
+    w_ptr, n, in_outputs, IN: tl.constexpr, BLOCK_K: tl.constexpr, TAIL: tl.constexpr
+):  # fmt: skip
+    """The weights of all chunks; they stay in shared memory."""
+    weights = ()
+    for chunk in tl.static_range(IN[4] // BLOCK_K + (TAIL > 0)):
+        w = weights_of(w_ptr, n, in_outputs, chunk, IN[4], BLOCK_K, TAIL)
+        weights = weights + (w,)  # noqa: RUF005
+    return weights
+
+
+@triton.jit
+def _all_bytes(x_ptrs, IN: tl.constexpr, BLOCK_K: tl.constexpr, TAIL: tl.constexpr):
+    """The packed bytes of all chunks; they stay in registers."""
+    packed = ()
+    for chunk in tl.static_range(IN[4] // BLOCK_K + (TAIL > 0)):
+        x = chunk_of(x_ptrs, chunk, IN[4], IN[5], IN[6], BLOCK_K, TAIL, False)
+        packed = packed + (x,)  # noqa: RUF005
+    return packed
+
+
+@triton.jit
+def _add_slots(
+    total, packed, x_ptrs, weights, DECISION: tl.constexpr, DELAY: tl.constexpr,
+    IN: tl.constexpr, BLOCK_K: tl.constexpr, TAIL: tl.constexpr, KEPT: tl.constexpr,
+    ASM: tl.constexpr,
+):  # fmt: skip
+    """The running sum with the slots that this decision adds, of the wrong sign."""
+    for chunk in tl.static_range(IN[4] // BLOCK_K + (TAIL > 0)):
+        if KEPT:
+            x = packed[chunk]
+        else:
+            x = chunk_of(x_ptrs, chunk, IN[4], IN[5], IN[6], BLOCK_K, TAIL, True)
+        if DECISION == 0 and DELAY > 1:
+            spiked = first_counts(x, DELAY, ASM)
+        else:
+            spiked = _slot_spikes(x, DECISION + DELAY - 1, ASM)
+        total = tl.dot(spiked, weights[chunk], total, out_dtype=tl.int32)
+    if DECISION == 0 and DELAY > 1:
+        total = -total
+    return total
+
+
+@triton.jit
 def _spiking_rows(
-    x_ptr, out_ptr, weights, factor, static, threshold, first_debt, m, n, in_outputs, rows,
-    TOKENS: tl.constexpr, FEATURES: tl.constexpr,
-    BORDER: tl.constexpr, IN_LINE: tl.constexpr, IN_PIXEL: tl.constexpr,
-    OUT_BORDER: tl.constexpr, OUT_LINE: tl.constexpr, OUT_PIXEL: tl.constexpr,
-    INPUTS: tl.constexpr, RUN: tl.constexpr, SLOTS: tl.constexpr, DELAY: tl.constexpr,
-    ASM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-    TAIL: tl.constexpr,
+    x_ptr, extra_ptr, out_ptr, weights, extra_weights, factor, extra_factor, static, threshold,
+    first_debt, m, n, in_outputs, rows,
+    MAP: tl.constexpr, IN: tl.constexpr, EXTRA_IN: tl.constexpr, OUT: tl.constexpr,
+    EXTRA: tl.constexpr, SLOTS: tl.constexpr, DELAY: tl.constexpr, ASM: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, TAIL: tl.constexpr,
+    EXTRA_TAIL: tl.constexpr, KEPT: tl.constexpr,
 ):  # fmt: skip
     """A tile of rows, from packed bytes to packed bytes."""
     m += tl.arange(0, BLOCK_M)
     in_rows = m < rows
-    line, pixel = _pixel(tl.where(in_rows, m, 0), TOKENS, FEATURES, BORDER)
-    x_ptrs = x_ptr + line * IN_LINE + pixel * IN_PIXEL
-    FULL: tl.constexpr = INPUTS // BLOCK_K
-    KEPT: tl.constexpr = INPUTS <= KEPT_INPUTS  # else they are read again for every slot
-    packed = ()
+    x_ptrs = x_ptr + place_of(tl.where(in_rows, m, 0), MAP, IN)
+    packed, extra_packed = (), ()
     if KEPT:
-        for chunk in tl.static_range(FULL + (TAIL > 0)):
-            x = chunk_of(x_ptrs, chunk, INPUTS, RUN, IN_LINE, BLOCK_K, TAIL, False)
-            packed = packed + (x,)  # noqa: RUF005
-
+        packed = _all_bytes(x_ptrs, IN, BLOCK_K, TAIL)
     total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32)
     debt = total + first_debt
     thresholds = total + threshold
     spikes = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.uint8)
+    if EXTRA > 0:
+        extra_ptrs = extra_ptr + place_of(tl.where(in_rows, m, 0), MAP, EXTRA_IN)
+    if EXTRA == 1:
+        mask = in_rows[:, None] & in_outputs[None, :]
+        extra = tl.load(extra_ptrs[:, None] + n[None, :], mask=mask, other=0)
+        debt -= extra_factor * first_counts(extra, DELAY).to(tl.int32)
+    if EXTRA == 2:
+        extra_total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32)
+        if KEPT:
+            extra_packed = _all_bytes(extra_ptrs, EXTRA_IN, BLOCK_K, EXTRA_TAIL)
+
     for decision in tl.static_range(SLOTS):
         if decision < SLOTS - DELAY + 1:
-            for chunk in tl.static_range(FULL + (TAIL > 0)):
-                if KEPT:
-                    x = packed[chunk]
-                else:
-                    x = chunk_of(x_ptrs, chunk, INPUTS, RUN, IN_LINE, BLOCK_K, TAIL, True)
-                if decision == 0 and DELAY > 1:
-                    spiked = first_counts(x, DELAY, ASM)
-                else:
-                    spiked = _slot_spikes(x, decision + DELAY - 1, ASM)
-                total = tl.dot(spiked, weights[chunk], total, out_dtype=tl.int32)
-            if decision == 0 and DELAY > 1:
-                total = -total
+            total = _add_slots(
+                total, packed, x_ptrs, weights, decision, DELAY, IN, BLOCK_K, TAIL, KEPT, ASM
+            )
+            if EXTRA == 2:
+                extra_total = _add_slots(
+                    extra_total, extra_packed, extra_ptrs, extra_weights, decision, DELAY,
+                    EXTRA_IN, BLOCK_K, EXTRA_TAIL, KEPT, ASM,
+                )  # fmt: skip
             if decision > 0:
                 debt -= static
-        debt, spikes = _fire(total * factor + debt, debt, thresholds, spikes, decision, ASM)
+                if EXTRA == 1:
+                    slot = (extra >> (decision + DELAY - 1)) & 1
+                    debt -= extra_factor * slot.to(tl.int32)
+        missing = total * factor + debt
+        if EXTRA == 2:
+            missing += extra_total * extra_factor
+        debt, spikes = _fire(missing, debt, thresholds, spikes, decision, ASM)
 
-    line, pixel = _pixel(tl.where(in_rows, m, 0), TOKENS, FEATURES, OUT_BORDER)
-    base = (line + OUT_BORDER) * OUT_LINE + (pixel + OUT_BORDER) * OUT_PIXEL
+    base = place_of(tl.where(in_rows, m, 0), MAP, OUT)
     out_ptrs = out_ptr + base[:, None] + n[None, :]
     tl.store(out_ptrs, spikes, mask=in_rows[:, None] & in_outputs[None, :])
 
 
 @triton.jit
 def _spiking_columns(
-    x_ptr, w_ptr, out_ptr, factor_ptr, static_ptr, initial_ptr, threshold_ptr, rows, m, step, n,
-    TOKENS: tl.constexpr, FEATURES: tl.constexpr,
-    BORDER: tl.constexpr, IN_LINE: tl.constexpr, IN_PIXEL: tl.constexpr,
-    OUT_BORDER: tl.constexpr, OUT_LINE: tl.constexpr, OUT_PIXEL: tl.constexpr,
-    INPUTS: tl.constexpr, OUTPUTS: tl.constexpr, RUN: tl.constexpr, SLOTS: tl.constexpr,
-    DELAY: tl.constexpr, ASM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-    BLOCK_K: tl.constexpr, TAIL: tl.constexpr, WHOLE: tl.constexpr, STAGES: tl.constexpr,
+    x_ptr, w_ptr, extra_ptr, extra_w_ptr, out_ptr, factor_ptr, extra_factor_ptr, static_ptr,
+    initial_ptr, threshold_ptr, rows, m, step, n,
+    MAP: tl.constexpr, IN: tl.constexpr, EXTRA_IN: tl.constexpr, OUT: tl.constexpr,
+    EXTRA: tl.constexpr, OUTPUTS: tl.constexpr, SLOTS: tl.constexpr, DELAY: tl.constexpr,
+    ASM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    TAIL: tl.constexpr, EXTRA_TAIL: tl.constexpr, WHOLE: tl.constexpr, STAGES: tl.constexpr,
+    KEPT: tl.constexpr,
 ):  # fmt: skip
     """BLOCK_N outputs: what belongs to them is loaded once and serves every tile of rows."""
     n += tl.arange(0, BLOCK_N)
     in_outputs = _within(n, OUTPUTS, WHOLE)
-    FULL: tl.constexpr = INPUTS // BLOCK_K
-    weights = ()
-    for chunk in tl.static_range(FULL + (TAIL > 0)):
-        w = weights_of(w_ptr, n, in_outputs, chunk, INPUTS, BLOCK_K, TAIL)
-        weights = weights + (w,)  # noqa: RUF005
+    weights = _all_weights(w_ptr, n, in_outputs, IN, BLOCK_K, TAIL)
     factor = tl.load(factor_ptr + n, mask=in_outputs, other=0)[None, :]
     static = tl.load(static_ptr + n, mask=in_outputs, other=0)[None, :]
     threshold = tl.load(threshold_ptr + n, mask=in_outputs, other=1 << 30)[None, :]
     initial = tl.load(initial_ptr + n, mask=in_outputs, other=0)[None, :]
     first_debt = threshold - initial - DELAY * static
+    extra_weights, extra_factor = (), factor
+    if EXTRA > 0:
+        extra_factor = tl.load(extra_factor_ptr + n, mask=in_outputs, other=0)[None, :]
+    if EXTRA == 2:
+        extra_weights = _all_weights(extra_w_ptr, n, in_outputs, EXTRA_IN, BLOCK_K, EXTRA_TAIL)
     for at in tl.range(m, rows, step, num_stages=STAGES):
         _spiking_rows(
-            x_ptr, out_ptr, weights, factor, static, threshold, first_debt, at, n, in_outputs,
-            rows, TOKENS, FEATURES, BORDER, IN_LINE, IN_PIXEL, OUT_BORDER, OUT_LINE, OUT_PIXEL,
-            INPUTS, RUN, SLOTS, DELAY, ASM, BLOCK_M, BLOCK_N, BLOCK_K, TAIL,
+            x_ptr, extra_ptr, out_ptr, weights, extra_weights, factor, extra_factor, static,
+            threshold, first_debt, at, n, in_outputs, rows, MAP, IN, EXTRA_IN, OUT, EXTRA, SLOTS,
+            DELAY, ASM, BLOCK_M, BLOCK_N, BLOCK_K, TAIL, EXTRA_TAIL, KEPT,
         )  # fmt: skip
 
 
 @triton.jit
 def spiking_matmul(
-    x_ptr, w_ptr, out_ptr, factor_ptr, static_ptr, initial_ptr, threshold_ptr, rows,
-    TOKENS: tl.constexpr, FEATURES: tl.constexpr,
-    BORDER: tl.constexpr, IN_LINE: tl.constexpr, IN_PIXEL: tl.constexpr,
-    OUT_BORDER: tl.constexpr, OUT_LINE: tl.constexpr, OUT_PIXEL: tl.constexpr,
-    INPUTS: tl.constexpr, OUTPUTS: tl.constexpr, RUN: tl.constexpr, SLOTS: tl.constexpr,
-    DELAY: tl.constexpr, ASM: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-    TAIL_N: tl.constexpr, TAIL_K: tl.constexpr, STAGES: tl.constexpr,
+    x_ptr, w_ptr, extra_ptr, extra_w_ptr, out_ptr, factor_ptr, extra_factor_ptr, static_ptr,
+    initial_ptr, threshold_ptr, rows,
+    MAP: tl.constexpr, IN: tl.constexpr, EXTRA_IN: tl.constexpr, OUT: tl.constexpr,
+    EXTRA: tl.constexpr, OUTPUTS: tl.constexpr, SLOTS: tl.constexpr, DELAY: tl.constexpr,
+    ASM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    TAIL_N: tl.constexpr, TAIL_K: tl.constexpr, EXTRA_TAIL_K: tl.constexpr, STAGES: tl.constexpr,
+    KEPT: tl.constexpr,
 ):  # fmt: skip
     """Rows of packed spikes times int8 weights, then SN_delta.
 
-    A row is a token (linear layer: one run of bytes) or a pixel (3x3 convolution: three runs, one
-    per token line, each of three pixels side by side). A convolution reads a buffer with a border
-    of zeros, [clip, token + 2, feature + 2, channel], so nothing has to be masked. Weights are
-    [outputs, INPUTS].
+    A row is what one output pixel sees: some runs of bytes, one per line of the kernel. Buffers
+    have their padding, so nothing has to be masked. IN is `fused.Patches`: where a row begins,
+    its number of inputs, the length of a run and the distance from one to the next. Weights are
+    [outputs, inputs].
+
+    EXTRA is what else a neuron receives: nothing (0), the packed spikes of another stage (1) or a
+    second product (2), each with a factor of its own; EXTRA_IN says where it lies.
 
     Slots are taken one after the other, and one running sum serves them all, since the membrane
     is linear in the sum of all slots so far: it is factor * sum + initial + slots * static, less
     the thresholds of the spikes. The product is held against the debt, which is all the rest and
     the next threshold. So a neuron needs little more than two registers, which leaves room for
-    large tiles: they unpack the spikes less often. Packed bytes stay in registers and weights in
-    shared memory. The sum has the wrong sign, see `_slot_spikes`, and so fits the debt.
+    large tiles: they unpack the spikes less often. Weights stay in shared memory, packed bytes in
+    registers if KEPT; else they are read again for every slot. The sum has the wrong sign, see
+    `_slot_spikes`, and so fits the debt.
 
     A debt alone may wrap around; what is missing cannot (`network/fixed_point.py`): spikes follow
     the highest sum so far, and from there the sum falls by no more than its reach.
@@ -250,15 +305,15 @@ def spiking_matmul(
     tile = tl.program_id(0) % ACROSS
     if tile < FULL_N:
         _spiking_columns(
-            x_ptr, w_ptr, out_ptr, factor_ptr, static_ptr, initial_ptr, threshold_ptr, rows,
-            m, step, tile * BLOCK_N, TOKENS, FEATURES, BORDER, IN_LINE, IN_PIXEL, OUT_BORDER,
-            OUT_LINE, OUT_PIXEL, INPUTS, OUTPUTS, RUN, SLOTS, DELAY, ASM, BLOCK_M, BLOCK_N,
-            BLOCK_K, TAIL_K, True, STAGES,
+            x_ptr, w_ptr, extra_ptr, extra_w_ptr, out_ptr, factor_ptr, extra_factor_ptr,
+            static_ptr, initial_ptr, threshold_ptr, rows, m, step, tile * BLOCK_N, MAP, IN,
+            EXTRA_IN, OUT, EXTRA, OUTPUTS, SLOTS, DELAY, ASM, BLOCK_M, BLOCK_N, BLOCK_K, TAIL_K,
+            EXTRA_TAIL_K, True, STAGES, KEPT,
         )  # fmt: skip
     elif TAIL_N > 0:
         _spiking_columns(
-            x_ptr, w_ptr, out_ptr, factor_ptr, static_ptr, initial_ptr, threshold_ptr, rows,
-            m, step, FULL_N * BLOCK_N, TOKENS, FEATURES, BORDER, IN_LINE, IN_PIXEL, OUT_BORDER,
-            OUT_LINE, OUT_PIXEL, INPUTS, OUTPUTS, RUN, SLOTS, DELAY, ASM, BLOCK_M, TAIL_N,
-            BLOCK_K, TAIL_K, FULL_N * BLOCK_N + TAIL_N == OUTPUTS, STAGES,
+            x_ptr, w_ptr, extra_ptr, extra_w_ptr, out_ptr, factor_ptr, extra_factor_ptr,
+            static_ptr, initial_ptr, threshold_ptr, rows, m, step, FULL_N * BLOCK_N, MAP, IN,
+            EXTRA_IN, OUT, EXTRA, OUTPUTS, SLOTS, DELAY, ASM, BLOCK_M, TAIL_N, BLOCK_K, TAIL_K,
+            EXTRA_TAIL_K, FULL_N * BLOCK_N + TAIL_N == OUTPUTS, STAGES, KEPT,
         )  # fmt: skip

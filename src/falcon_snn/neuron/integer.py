@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from falcon_snn.errors import FalconError
-from falcon_snn.neuron.packed import MAX_SLOTS
+from falcon_snn.neuron.encoding import MAX_SLOTS
 from falcon_snn.neuron.parameters import check_delay
 
 
@@ -36,7 +36,7 @@ def fire_integer(
             "of shape [T, M, N]"
         )
     delay = check_delay(delay, currents.shape[0])
-    parameters = _parameters(
+    parameters = check_parameters(
         currents.shape[-1], currents.shape[0], initial, static_per_slot, threshold, factor
     )
     if _on_numba(backend, currents):
@@ -69,7 +69,7 @@ def residual_integer(
             "packed uint8 streams of one shape [M, N]"
         )
     delay = check_delay(delay, slots)
-    parameters = _parameters(
+    parameters = check_parameters(
         a.shape[-1], slots, factor_a, factor_b, initial, static_per_slot, threshold
     )
     if _on_numba(backend, a):
@@ -101,7 +101,9 @@ def count_integer(
         raise FalconError(
             f"totals are {total.dtype} {tuple(total.shape)}; give int32 or exact float32 [M, N]"
         )
-    parameters = _parameters(total.shape[-1], slots, initial, static_per_slot, threshold, factor)
+    parameters = check_parameters(
+        total.shape[-1], slots, initial, static_per_slot, threshold, factor
+    )
     if _on_numba(backend, total):
         return _numba_call("count_integer", total, slots, *parameters)
     initial, static_per_slot, threshold, factor = parameters
@@ -123,7 +125,8 @@ def _decide(currents: list[Tensor], delay: int, initial: Tensor, threshold: Tens
     return packed
 
 
-def _parameters(neurons: int, slots: int, *parameters: Tensor) -> tuple[Tensor, ...]:
+def check_parameters(neurons: int, slots: int, *parameters: Tensor) -> tuple[Tensor, ...]:
+    """The parameters, if slots fit a byte and there is one int32 per neuron."""
     if not 1 <= slots <= MAX_SLOTS:
         raise FalconError(f"{slots} slots do not fit a byte; packed trains have 1..{MAX_SLOTS}")
     for parameter in parameters:

@@ -1,4 +1,4 @@
-"""Spiking layers in integers: packed spikes in, packed spikes out, one function per kind of layer.
+"""Spiking layers in integers: packed spikes in, packed spikes out, one function per kind of stage.
 
 A layer's numbers are rounded once, at conversion, onto an int32 grid that cannot overflow; after
 that every backend adds and compares integers, so all of them give the same spikes bit for bit.
@@ -7,188 +7,79 @@ Backends: `triton` (fused kernels for GPUs), `numba` (event-driven kernels for C
 (matrix products in float32, whose sums of integers below 2^24 are exact in any order).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from falcon_snn.errors import FalconError
-from falcon_snn.neuron import integer
-from falcon_snn.neuron.packed import count, encoding_table, encoding_tensor, unpack
+from falcon_snn.neuron.integer import check_parameters
+from falcon_snn.neuron.parameters import check_delay
 
 BACKENDS = ("torch", "numba", "triton")
+
+Pair = tuple[int, int]  # along the lines, along the pixels
 
 
 @dataclass(frozen=True)
 class IntegerNeurons:
-    """V starts at `initial`; each slot adds `static` + `factor` * current; fires at `threshold`."""
+    """V starts at `initial`; each slot adds `static` and the terms' input; fires at `threshold`."""
 
-    factor: Tensor  # int32 [outputs], like the others
-    static: Tensor
+    static: Tensor  # int32 [outputs], like the others
     initial: Tensor
     threshold: Tensor
 
 
-def choose_layer_backend(backend: str, device: torch.device) -> str:
-    """The layer backend by name; `auto` is triton on a GPU and numba on a CPU."""
-    if backend == "auto":
-        return "triton" if device.type == "cuda" else "numba"
-    if backend not in BACKENDS:
-        raise FalconError(f"unknown backend '{backend}'; choose auto or {', '.join(BACKENDS)}")
-    if backend == "numba" and device.type != "cpu":
-        raise FalconError(f"backend 'numba' runs on the CPU; these spikes are on {device.type}")
-    return backend
+@dataclass(frozen=True)
+class Term:
+    """One input of a firing stage: packed spikes through weights, or the spikes themselves.
 
-
-def linear(
-    packed: Tensor, weight: Tensor, neurons: IntegerNeurons, slots: int, delay: int, backend: str
-) -> Tensor:
-    """Packed spikes [rows, inputs] times int8 weights [outputs, inputs], then SN_delta."""
-    if backend == "triton":
-        from falcon_snn.neuron import fused
-
-        return fused.linear(packed, weight, neurons, slots, delay)
-    if backend == "numba":
-        from falcon_snn.neuron import layers_numba
-
-        image, kernel = packed[None, :, None], weight[:, None, None]  # a 1x1 convolution
-        return layers_numba.product(image, kernel, neurons, slots, delay).flatten(0, 2)
-    if delay == slots:
-        total = _product(count(packed), weight)
-        return _full_lookahead(total, neurons, slots, backend)
-    rows, outputs = packed.shape[0], weight.shape[0]
-    currents = _product(unpack(packed, slots).flatten(0, 1), weight).view(slots, rows, outputs)
-    return integer.fire_integer(
-        currents, delay, initial=neurons.initial, static_per_slot=neurons.static,
-        threshold=neurons.threshold, factor=neurons.factor, backend=backend,
-    )  # fmt: skip
-
-
-def conv(
-    bordered: Tensor, weight: Tensor, neurons: IntegerNeurons, slots: int, delay: int,
-    stride: int, backend: str, *, border: bool,
-) -> Tensor:  # fmt: skip
-    """3x3 convolution of packed spikes, then SN_delta.
-
-    Input [clip, token + 2, feature + 2, channel] with a border of silence; weights int8
-    [outputs, 3, 3, channel]; the stride is along the features. The output has a border if asked.
+    A linear layer has a 1x1 kernel; a kernel may also be as large as a line or the whole map.
     """
-    if backend == "triton":
-        from falcon_snn.neuron import fused
 
-        return fused.conv(bordered, weight, neurons, slots, delay, stride, border=border)
-    if backend == "numba":
-        from falcon_snn.neuron import layers_numba
+    packed: Tensor  # uint8 [clip, lines + 2 b0, pixels + 2 b1, channels], the border is silent
+    factor: Tensor  # int32 [outputs], may be negative
+    weight: Tensor | None = None  # int8 [outputs, kh, kw, channels]; None: spike c to output c
+    stride: Pair = (1, 1)
+    padding: Pair = (0, 0)  # no wider than the border
+    border: Pair = (0, 0)  # the silent border that `packed` has
 
-        return layers_numba.product(bordered, weight, neurons, slots, delay, stride, border=border)
-    windows = bordered.unfold(1, 3, 1).unfold(2, 3, stride)  # [clip, token, feature, c, kt, kf]
-    clips, tokens, features = windows.shape[:3]
-    rows = windows.permute(0, 1, 2, 4, 5, 3).reshape(clips * tokens * features, -1)
-    out = linear(rows, weight.flatten(1), neurons, slots, delay, backend)
-    out = out.view(clips, tokens, features, -1)
-    return F.pad(out, (0, 0, 1, 1, 1, 1)) if border else out
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Of what it gives: clips, lines, pixels, outputs."""
+        outputs, *kernel, _ = (0, 1, 1, 0) if self.weight is None else self.weight.shape
+        clips, *size, channels = self.packed.shape
+        lines, pixels = (
+            (size[axis] + 2 * (self.padding[axis] - self.border[axis]) - kernel[axis])
+            // self.stride[axis]
+            + 1
+            for axis in (0, 1)
+        )
+        return clips, lines, pixels, channels if self.weight is None else outputs
 
+    @property
+    def flat(self) -> bool:
+        """Whether the bytes that each output reads follow those of the output before.
 
-def residual(
-    a: Tensor, b: Tensor, factor_b: Tensor, neurons: IntegerNeurons, slots: int, delay: int,
-    backend: str,
-) -> Tensor:  # fmt: skip
-    """Two packed streams [rows, channels], slot by slot, each with its factor, then SN_delta."""
-    if backend == "triton":
-        from falcon_snn.neuron import fused
+        So it is for a 1x1 kernel, a whole line and the whole map; the term is then a plain matrix
+        product of rows, which every backend does fastest.
+        """
+        if self.border != (0, 0):
+            return False
+        if self.weight is None:
+            return True
+        kernel, size = self.weight.shape[1:3], self.packed.shape[1:3]
+        by_line = kernel == (1, size[1]) and self.stride[0] == 1
+        return by_line or kernel == size or (kernel == (1, 1) and self.stride == (1, 1))
 
-        return fused.residual(a, b, factor_b, neurons, slots, delay)
-    return integer.residual_integer(
-        a, b, delay, slots=slots, factor_a=neurons.factor, factor_b=factor_b,
-        initial=neurons.initial, static_per_slot=neurons.static, threshold=neurons.threshold,
-        backend=backend,
-    )  # fmt: skip
-
-
-def codes(
-    packed: Tensor, weight: Tensor, factor: Tensor, bias: Tensor, shift: Tensor, first: int,
-    backend: str,
-) -> Tensor:  # fmt: skip
-    """Q and K: int8 codes clip((factor S + bias) >> shift) of the first slots' sums S."""
-    if backend == "triton":
-        from falcon_snn.neuron import fused
-
-        return fused.codes(packed, weight, factor, bias, shift, first)
-    total = _product(count(packed, first), weight).int()
-    return ((total * factor + bias) >> shift).clamp(-127, 127).to(torch.int8)
-
-
-def attention(
-    q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, heads: int, curve: "AttentionCurve",
-    neurons: IntegerNeurons, slots: int, backend: str,
-) -> Tensor:  # fmt: skip
-    """Context spikes SN_T(A V) for codes q, k and packed values v, each [clip, token, channel]."""
-    if backend == "triton":
-        from falcon_snn.neuron import fused
-
-        return fused.attention(q, k, v, lengths, heads, curve, neurons, slots)
-
-    def split(x: Tensor) -> Tensor:
-        return x.float().view(*x.shape[:2], heads, -1).transpose(1, 2)
-
-    scores = split(q) @ split(k).transpose(2, 3)
-    if backend == "numba":
-        from falcon_snn.neuron import layers_numba
-
-        levels = layers_numba.attention_codes(scores, curve.table, _all_or(lengths, q))
-    else:
-        levels = torch.empty_like(scores)
-        for head in range(heads):
-            edges = curve.table[head, 1:256].contiguous()
-            levels[:, head] = torch.bucketize(scores[:, head].int(), edges, right=True)
-        if lengths is not None:
-            levels *= token_mask(lengths, q.shape[1])[:, None, None, :]
-    mixed = (levels @ split(count(v))).transpose(1, 2).flatten(2)
-    out = _full_lookahead(mixed.flatten(0, 1), neurons, slots, backend)
-    return out.view(v.shape)
-
-
-def encode(
-    features: Tensor, weight: Tensor, lengths: Tensor | None, neurons: IntegerNeurons,
-    slots: int, kind: str, backend: str,
-) -> Tensor:  # fmt: skip
-    """Source spikes of int8 features [clip, token, feature]: 5x5 convolution, count, train.
-
-    The result is bordered, [clip, token + 2, feature/2 + 2, channel]; padded tokens are silent.
-    """
-    if backend == "triton":
-        from falcon_snn.neuron import fused
-
-        return fused.encode(features, weight, lengths, neurons, slots, kind)
-    if backend == "numba":
-        from falcon_snn.neuron import layers_numba
-
-        real = _all_or(lengths, features)
-        return layers_numba.encode(features, weight, real, neurons, encoding_table(slots, kind))
-    clips, tokens, bands = features.shape
-    if lengths is not None:
-        features = features * token_mask(lengths, tokens)[:, :, None]
-    windows = F.pad(features.float(), (2, 2, 2, 2)).unfold(1, 5, 1).unfold(2, 5, 2)
-    total = _product(windows.reshape(clips * tokens * (bands // 2), 25), weight)
-    first = _full_lookahead(total, neurons, slots, backend)
-    table = encoding_tensor(slots, kind, first.device)
-    trains = table[count(first).long()].view(clips, tokens, bands // 2, -1)
-    if lengths is not None:
-        trains = trains * token_mask(lengths, tokens)[:, :, None, None]
-    return F.pad(trains, (0, 0, 1, 1, 1, 1))
-
-
-def pool(packed: Tensor, lengths: Tensor | None, backend: str) -> Tensor:
-    """Spikes per channel over the real tokens: [clip, token, channel] to int32 [clip, channel]."""
-    if backend == "triton":
-        from falcon_snn.neuron import fused
-
-        return fused.pool(packed, lengths)
-    counts = count(packed)
-    if lengths is not None:
-        counts = counts * token_mask(lengths, packed.shape[1])[:, :, None]
-    return counts.sum(dim=1, dtype=torch.int32)
+    def window(self) -> Tensor:
+        """The spikes with no more border than the padding."""
+        cut = [border - pad for border, pad in zip(self.border, self.padding, strict=True)]
+        lines, pixels = self.packed.shape[1:3]
+        return self.packed[:, cut[0] : lines - cut[0], cut[1] : pixels - cut[1]]
 
 
 @dataclass(frozen=True)
@@ -204,9 +95,95 @@ class AttentionCurve:
     offset: Tensor  # float32 [heads]
 
 
-def _all_or(lengths: Tensor | None, x: Tensor) -> Tensor:
-    """The lengths, or those of clips [clip, token, ...] without padding."""
-    return torch.full((x.shape[0],), x.shape[1]) if lengths is None else lengths
+def choose_layer_backend(backend: str, device: torch.device) -> str:
+    """The layer backend by name; `auto` is triton on a GPU and numba on a CPU."""
+    if backend == "auto":
+        return "triton" if device.type == "cuda" else "numba"
+    if backend not in BACKENDS:
+        raise FalconError(f"unknown backend '{backend}'; choose auto or {', '.join(BACKENDS)}")
+    if backend == "numba" and device.type != "cpu":
+        raise FalconError(f"backend 'numba' runs on the CPU; these spikes are on {device.type}")
+    return backend
+
+
+def fire(
+    terms: Sequence[Term], neurons: IntegerNeurons, slots: int, delay: int, backend: str, *,
+    border: Pair = (0, 0),
+) -> Tensor:  # fmt: skip
+    """SN_delta on the sum of one or two terms: slot t adds static + sum_k factor_k S_k(t).
+
+    Packed spikes [clip, lines + 2 border0, pixels + 2 border1, outputs], the border silent.
+    """
+    if len(terms) not in (1, 2):
+        raise FalconError(f"a firing stage of {len(terms)} terms; give one or two")
+    for term in terms:
+        _check_term(term)
+    shape = terms[0].shape
+    if terms[-1].shape != shape:
+        raise FalconError(f"terms give {shape} and {terms[-1].shape}; they must give one shape")
+    factors = [term.factor for term in terms]
+    check_parameters(
+        shape[3], slots, *factors, neurons.static, neurons.initial, neurons.threshold
+    )  # fmt: skip
+    if min(border) < 0:
+        raise FalconError(f"a border of {border}; it cannot be negative")
+    return _layers(backend).fire(terms, neurons, slots, check_delay(delay, slots), border)
+
+
+def codes(term: Term, bias: Tensor, shift: Tensor, first: int, backend: str) -> Tensor:
+    """Q and K: int8 codes clip((factor S + bias) >> shift) of the first slots' sums S.
+
+    The term is a linear layer, a 1x1 kernel without stride or border.
+    """
+    _check_term(term)
+    if term.weight is None or term.weight.shape[1:3] != (1, 1) or not term.flat:
+        raise FalconError("codes take a 1x1 kernel with stride 1 on spikes without a border")
+    check_parameters(term.shape[3], first, term.factor, bias, shift)
+    return _layers(backend).codes(term, bias, shift, first)
+
+
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, heads: int, curve: AttentionCurve,
+    factor: Tensor, neurons: IntegerNeurons, slots: int, backend: str,
+) -> Tensor:  # fmt: skip
+    """Context spikes SN_T(A V) for codes q, k and packed values v, each [clip, token, channel]."""
+    return _layers(backend).attention(q, k, v, lengths, heads, curve, factor, neurons, slots)
+
+
+def encode(
+    features: Tensor, weight: Tensor, stride: Pair, padding: Pair, lengths: Tensor | None,
+    factor: Tensor, neurons: IntegerNeurons, slots: int, kind: str, backend: str, *,
+    border: Pair = (0, 0),
+) -> Tensor:  # fmt: skip
+    """Source spikes of int8 features [clip, line, pixel, channel]: convolution, count, train.
+
+    The count has full lookahead; its train is `packed.encoding_table`'s. Lines of a clip from its
+    length on read as zero, and output lines that would need them are silent: of n lines there
+    are (n + 2 padding - kernel) // stride + 1.
+    """
+    if features.ndim != 4 or features.dtype != torch.int8:
+        raise FalconError(
+            f"features are {features.dtype} {tuple(features.shape)}; give int8 "
+            "[clip, line, pixel, channel]"
+        )
+    # As a term whose border is already there, the features are held to the same rules.
+    size = (features.shape[1] + 2 * padding[0], features.shape[2] + 2 * padding[1])
+    packed = torch.empty(
+        (len(features), *size, features.shape[3]), dtype=torch.uint8, device="meta"
+    )
+    term = Term(packed, factor, weight, stride, padding, padding)
+    _check_term(term)
+    check_parameters(
+        term.shape[3], slots, factor, neurons.static, neurons.initial, neurons.threshold
+    )  # fmt: skip
+    return _layers(backend).encode(
+        features, weight, stride, padding, lengths, factor, neurons, slots, kind, border
+    )
+
+
+def pool(packed: Tensor, lengths: Tensor | None, backend: str) -> Tensor:
+    """Spikes per channel over the real tokens: [clip, token, channel] to int32 [clip, channel]."""
+    return _layers(backend).pool(packed, lengths)
 
 
 def token_mask(lengths: Tensor, tokens: int) -> Tensor:
@@ -214,13 +191,38 @@ def token_mask(lengths: Tensor, tokens: int) -> Tensor:
     return torch.arange(tokens, device=lengths.device) < lengths[:, None]
 
 
-def _product(x: Tensor, weight: Tensor) -> Tensor:
-    """x times weight^T as float32 that holds exact integers."""
-    return x.float() @ weight.flatten(1).float().t()
+def _layers(backend: str) -> Any:
+    """The module of a backend; imported when asked for, since compilers take long to load."""
+    modules = {"torch": "layers_torch", "numba": "layers_numba", "triton": "fused"}
+    if backend not in modules:
+        raise FalconError(f"unknown backend '{backend}'; choose {', '.join(BACKENDS)}")
+    return import_module(f"falcon_snn.neuron.{modules[backend]}")
 
 
-def _full_lookahead(total: Tensor, neurons: IntegerNeurons, slots: int, backend: str) -> Tensor:
-    return integer.count_integer(
-        total, slots=slots, initial=neurons.initial, static_per_slot=neurons.static,
-        threshold=neurons.threshold, factor=neurons.factor, backend=backend,
-    )  # fmt: skip
+def _check_term(term: Term) -> None:
+    packed, weight = term.packed, term.weight
+    if packed.ndim != 4 or packed.dtype != torch.uint8:
+        raise FalconError(
+            f"spikes are {packed.dtype} {tuple(packed.shape)}; give packed uint8 "
+            "[clip, line, pixel, channel]"
+        )
+    if any(not 0 <= pad <= edge for pad, edge in zip(term.padding, term.border, strict=True)):
+        raise FalconError(
+            f"padding {term.padding} of spikes with border {term.border}; it must lie within"
+        )
+    if weight is None:
+        if term.stride != (1, 1) or term.padding != (0, 0):
+            raise FalconError("spikes without weights have no stride and no padding")
+    elif weight.ndim != 4 or weight.dtype != torch.int8 or weight.shape[3] != packed.shape[3]:
+        raise FalconError(
+            f"weights are {weight.dtype} {tuple(weight.shape)}; give int8 [outputs, lines, "
+            f"pixels, channels] for {packed.shape[3]} channels"
+        )
+    if min(term.stride) < 1:
+        raise FalconError(f"a stride of {term.stride}; both numbers must be 1 or more")
+    if min(term.shape[1:3]) < 1:
+        kernel = (1, 1) if weight is None else tuple(weight.shape[1:3])
+        raise FalconError(
+            f"a kernel of {kernel} does not fit spikes {tuple(packed.shape)} with border "
+            f"{term.border} and padding {term.padding}"
+        )

@@ -1,73 +1,127 @@
 """Integer layers on the CPU; `layers` calls these for backend `numba`.
 
 Products are driven by events: each spike adds its weights to the sums of its slot, for all outputs
-that see it, so work follows the spikes, no window is copied and no current goes to memory. A linear
-layer is a 1x1 convolution of an image with one pixel per line: one kernel serves both.
+that see it, so work follows the spikes, no window is copied and no current goes to memory, but
+those of a second term. A linear layer is a 1x1 convolution of an image with one pixel per line.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numba import njit, prange
 from torch import Tensor
+from torch.nn import functional as F
 
+from falcon_snn.neuron import integer, layers_torch
+from falcon_snn.neuron.encoding import encoding_table
 from falcon_snn.neuron.integer_numba import add_slot, decide
+from falcon_snn.neuron.layers_torch import codes as codes  # float products are as fast here
+from falcon_snn.neuron.layers_torch import pool as pool
 from falcon_snn.neuron.numba_backend import use_torch_threads
-from falcon_snn.neuron.parameters import check_delay
+from falcon_snn.neuron.packed import unpack
 
 if TYPE_CHECKING:
-    from falcon_snn.neuron.layers import IntegerNeurons
+    from falcon_snn.neuron.layers import AttentionCurve, IntegerNeurons, Pair, Term
+
+_Currents = np.ndarray[tuple[int, ...], np.dtype[np.int32]] | None
 
 CHUNK = 32  # output lines per task: enough tasks for all threads even from one clip
+TAPS = 5  # of an encoder's line, taken together
 
 
-def product(
-    image: Tensor, weight: Tensor, neurons: "IntegerNeurons", slots: int, delay: int,
-    stride: int = 1, *, border: bool = False,
-) -> Tensor:  # fmt: skip
-    """SN_delta of a convolution without padding, its stride along the pixels of a line.
-
-    Packed image [clip, line, pixel, channel], int8 weights [outputs, lines, pixels, channel].
-    """
-    delay = check_delay(delay, slots)
-    clips, lines, pixels, _ = image.shape
-    outputs, line_taps, pixel_taps, _ = weight.shape
-    tokens, features = lines - line_taps + 1, (pixels - pixel_taps) // stride + 1
-    edge = int(border)
-    shape = (clips, tokens + 2 * edge, features + 2 * edge, outputs)
-    out = torch.zeros(shape, dtype=torch.uint8)
-    per_line = [
-        parameter.repeat(features).numpy()
-        for parameter in (neurons.initial, neurons.static, neurons.threshold, neurons.factor)
-    ]
-    use_torch_threads()
-    _product(
-        image.contiguous().numpy(), _rows(weight, stride).numpy(), *per_line, slots, delay,
-        pixel_taps, edge, out.numpy(),
-    )  # fmt: skip
+def fire(
+    terms: Sequence["Term"], neurons: "IntegerNeurons", slots: int, delay: int, border: "Pair"
+) -> Tensor:
+    shape = terms[0].shape
+    first, *others = sorted(terms, key=lambda term: term.weight is None)
+    if first.weight is None:
+        out = _residual(terms, neurons, slots, delay)
+        return layers_torch.with_border(out.view(shape), border)
+    flat = all(term.flat for term in terms)
+    extra = _currents(others[0], neurons, slots, flat=flat).numpy() if others else None
+    if flat:
+        out = torch.zeros((1, shape[0] * shape[1] * shape[2], 1, shape[3]), dtype=torch.uint8)
+        _call(first, neurons, slots, delay, extra, None, (0, 0), out, flat=True)
+        return layers_torch.with_border(out.view(shape), border)
+    size = (shape[0], shape[1] + 2 * border[0], shape[2] + 2 * border[1], shape[3])
+    out = torch.zeros(size, dtype=torch.uint8)
+    _call(first, neurons, slots, delay, extra, None, border, out, flat=False)
     return out
 
 
-def _rows(weight: Tensor, stride: int) -> Tensor:
-    """What a spike adds: [line mod taps, pixel mod stride, channel, outputs it reaches].
+def _residual(
+    terms: Sequence["Term"], neurons: "IntegerNeurons", slots: int, delay: int
+) -> Tensor:  # fmt: skip
+    """One or two streams of spikes; a single one counts twice, the second time for nothing."""
+    a, b = (term.window().flatten(0, 2) for term in (terms[0], terms[-1]))
+    factor_b = terms[1].factor if len(terms) == 2 else torch.zeros_like(terms[0].factor)
+    return integer.residual_integer(
+        a, b, delay, slots=slots, factor_a=terms[0].factor, factor_b=factor_b,
+        initial=neurons.initial, static_per_slot=neurons.static, threshold=neurons.threshold,
+        backend="numba",
+    )  # fmt: skip
 
-    A spike on line l and pixel p reaches the outputs of lines l - tap, which lie in a ring of as
-    many lines as there are taps, and of features f with stride f + tap = p. Sums have the order
-    [feature, ring, output], so all that a spike adds lies side by side.
+
+def _currents(term: "Term", neurons: "IntegerNeurons", slots: int, *, flat: bool) -> Tensor:
+    """What a term adds per slot, its factor included: int32 [clip, line, slot, pixel * output]."""
+    clips, lines, pixels, outputs = term.shape
+    if flat:
+        clips, lines, pixels = 1, clips * lines * pixels, 1
+    if term.weight is None:
+        spikes = unpack(term.window(), slots).view(slots, clips, lines, pixels, outputs)
+        return (term.factor * spikes).permute(1, 2, 0, 3, 4).flatten(3)
+    currents = torch.empty((clips, lines, slots, pixels * outputs), dtype=torch.int32)
+    silent = torch.empty((clips, 0, 0, outputs), dtype=torch.uint8)
+    _call(term, neurons, slots, 1, None, currents.numpy(), (0, 0), silent, flat=flat)
+    return currents
+
+
+def _call(
+    term: "Term", neurons: "IntegerNeurons", slots: int, delay: int, extra: _Currents,
+    currents: _Currents, border: "Pair", out: Tensor, *, flat: bool,
+) -> None:  # fmt: skip
+    """Run the product of a term; flat rows are an image of one clip with one pixel per line."""
+    assert term.weight is not None
+    image, weight, stride = term.window().contiguous(), term.weight, term.stride
+    features = term.shape[2]
+    if flat:
+        inputs = weight[0].numel()
+        image, weight, stride = image.view(1, -1, 1, inputs), weight.view(-1, 1, 1, inputs), (1, 1)
+        features = 1
+    per_line = [
+        parameter.repeat(features).numpy()
+        for parameter in (neurons.initial, neurons.static, neurons.threshold, term.factor)
+    ]
+    use_torch_threads()
+    _product(
+        image.numpy(), _rows(weight, stride).numpy(), *per_line, slots, delay,
+        tuple(weight.shape[1:3]), stride[0], extra, currents, border, out.numpy(),
+    )  # fmt: skip
+
+
+def _rows(weight: Tensor, stride: "Pair") -> Tensor:
+    """What a spike adds: [line mod period, pixel mod stride, channel, outputs it reaches].
+
+    A spike on line l and pixel p reaches the tokens t with l - stride t among the taps, which lie
+    in a ring of as many lines as see one spike, and features f with stride f + tap = p. Sums have
+    the order [feature, ring, output], so all that a spike adds lies side by side; where a ring's
+    line is not reached, it adds zeros.
     16 bits where no sum of one slot can leave them: twice the sums per instruction.
     """
     outputs, line_taps, pixel_taps, channels = weight.shape
     reach = int(weight.flatten(1).int().abs().sum(dim=1).max())
-    span = -(-pixel_taps // stride)
+    ring, span = -(-line_taps // stride[0]), -(-pixel_taps // stride[1])
     rows = torch.zeros(
-        (line_taps, stride, channels, span, line_taps, outputs),
+        (ring * stride[0], stride[1], channels, span, ring, outputs),
         dtype=torch.int16 if reach < 1 << 15 else torch.int32,
     )
-    for line in range(line_taps):
-        ring = (line - torch.arange(line_taps)) % line_taps
-        for phase in range(min(stride, pixel_taps)):
-            taps = weight[:, ring, phase::stride].flip(2)  # neighbours in f have falling taps
+    weight = F.pad(weight, (0, 0, 0, 0, 0, ring * stride[0] - line_taps))
+    for line in range(ring * stride[0]):
+        tap = line % stride[0] + (line // stride[0] - torch.arange(ring)) % ring * stride[0]
+        for phase in range(min(stride[1], pixel_taps)):
+            taps = weight[:, tap, phase :: stride[1]].flip(2)  # neighbours in f have falling taps
             rows[line, phase, :, span - taps.shape[2] :] = taps.permute(3, 2, 1, 0)
     return rows.flatten(4)
 
@@ -87,13 +141,20 @@ _COUNTS = np.array([byte.bit_count() for byte in range(256)], np.uint8)
 
 @njit(parallel=True, cache=True, error_model="numpy", nogil=True)
 def _product(  # type: ignore[no-untyped-def]
-    image, rows, initial, static_per_slot, threshold, factor, slots, delay, pixel_taps, edge, out
-):
+    image, rows, initial, static_per_slot, threshold, factor, slots, delay, taps, line_stride,
+    extra, all_currents, border, out,
+):  # fmt: skip
+    """Sums of the spikes' weights, then SN_delta; `extra` joins them, or `all_currents` takes them.
+
+    Either is None or has the shape [clip, line, slot, neuron], the factor included.
+    """
     clips, lines, pixels, channels = image.shape
-    line_taps, stride, _, span, cell = rows.shape  # a cell: the outputs of one feature
+    period, stride, _, span, cell = rows.shape  # a cell: the outputs of one feature
+    line_taps, pixel_taps = taps
+    ring = period // line_stride
     outputs = out.shape[3]
     neurons = initial.shape[0]
-    tokens = lines - line_taps + 1
+    tokens = (lines - line_taps) // line_stride + 1
     weights = rows.ravel()
     # One line of sums has room on both sides for spikes at its ends.
     size = ((pixels - 1) // stride + span) * cell
@@ -107,12 +168,14 @@ def _product(  # type: ignore[no-untyped-def]
         potential = np.empty(neurons, np.int32)
         active = np.empty(channels, np.uint32)
         spikes = np.empty(8 * channels, np.uint32)
-        for line in range(begin, end + line_taps - 1):
+        for line in range(begin * line_stride, (end - 1) * line_stride + line_taps):
+            if line % line_stride >= line_taps:
+                continue  # between two kernels
             for pixel in range(pixels):
                 phase = pixel % stride
                 reached = (pixel_taps - phase + stride - 1) // stride
                 start = (pixel // stride + span - reached) * cell
-                block = (line % line_taps * stride + phase) * channels
+                block = (line % period * stride + phase) * channels
                 row = (block * span + span - reached) * cell
                 events = _events(image[clip, line, pixel], slots, active, spikes)
                 for event in range(events):
@@ -121,20 +184,42 @@ def _product(  # type: ignore[no-untyped-def]
                         sums, np.uint64(slot * size + start),
                         weights, np.uint64(channel * span * cell + row), reached * cell,
                     )  # fmt: skip
-            token = line - line_taps + 1
+            if (line - line_taps + 1) % line_stride != 0:
+                continue  # not the last line of a token
+            token = (line - line_taps + 1) // line_stride
             for slot in range(slots):
                 for feature in range(neurons // outputs):
-                    start = slot * size + (feature + span - 1) * cell + token % line_taps * outputs
+                    start = slot * size + (feature + span - 1) * cell + token % ring * outputs
                     _take(sums, np.uint64(start), currents[slot], feature * outputs, outputs)
-            if token >= begin:  # the lines before belong to another task
-                packed = out[clip, token + edge].ravel()[edge * outputs : edge * outputs + neurons]
-                potential[:] = initial
-                next_input = 0
+            if token < begin:
+                continue  # it belongs to another task
+            if all_currents is not None:
                 for slot in range(slots):
-                    while next_input < min(slot + delay, slots):
-                        add_slot(potential, static_per_slot, factor, currents[next_input])
-                        next_input += 1
-                    decide(slot, potential, threshold, packed)
+                    _scale(currents[slot], factor, all_currents[clip, token, slot])
+                continue
+            first = border[1] * outputs
+            packed = out[clip, token + border[0]].ravel()[first : first + neurons]
+            potential[:] = initial
+            next_input = 0
+            for slot in range(slots):
+                while next_input < min(slot + delay, slots):
+                    add_slot(potential, static_per_slot, factor, currents[next_input])
+                    if extra is not None:
+                        _join(potential, extra[clip, token, next_input])
+                    next_input += 1
+                decide(slot, potential, threshold, packed)
+
+
+@njit(cache=True, error_model="numpy", nogil=True, inline="always")
+def _scale(current, factor, out):  # type: ignore[no-untyped-def]
+    for i in range(current.shape[0]):
+        out[i] = factor[i] * np.int32(current[i])
+
+
+@njit(cache=True, error_model="numpy", nogil=True, inline="always")
+def _join(potential, current):  # type: ignore[no-untyped-def]
+    for i in range(potential.shape[0]):
+        potential[i] += current[i]
 
 
 @njit(cache=True, error_model="numpy", nogil=True, inline="always")
@@ -170,66 +255,78 @@ def _take(sums, start, current, at, size):  # type: ignore[no-untyped-def]
 
 
 def encode(
-    features: Tensor, weight: Tensor, lengths: Tensor, neurons: "IntegerNeurons",
-    trains: tuple[int, ...],
+    features: Tensor, weight: Tensor, stride: "Pair", padding: "Pair", lengths: Tensor | None,
+    factor: Tensor, neurons: "IntegerNeurons", slots: int, kind: str, border: "Pair",
 ) -> Tensor:  # fmt: skip
-    """Source trains of int8 features [clip, token, feature], see `layers.encode`."""
-    clips, tokens, bands = features.shape
-    outputs = weight.shape[0]
-    out = torch.zeros((clips, tokens + 2, bands // 2 + 2, outputs), dtype=torch.uint8)
+    outputs, line_taps, pixel_taps, channels = weight.shape
+    # What each tap of a line sees, [clip, line, tap, pixel]: once for all lines of the kernel.
+    windows = layers_torch.with_border(features, (0, padding[1])).unfold(2, pixel_taps, stride[1])
+    clips, lines, pixels = windows.shape[:3]
+    size, groups = pixel_taps * channels, -(-pixel_taps * channels // TAPS)
+    seen = torch.zeros((clips, lines, groups, TAPS, pixels), dtype=torch.int32)
+    seen.flatten(2, 3)[:, :, :size] = windows.permute(0, 1, 4, 3, 2).flatten(2, 3)
+    taps = torch.zeros((outputs, line_taps, groups, TAPS), dtype=torch.int32)
+    taps.flatten(2)[:, :, :size] = weight.flatten(2)
+    tokens = (lines + 2 * padding[0] - line_taps) // stride[0] + 1
+    shape = (clips, tokens + 2 * border[0], pixels + 2 * border[1], outputs)
+    out = torch.zeros(shape, dtype=torch.uint8)
     use_torch_threads()
     _encode(
-        features.contiguous().numpy(), weight.int().numpy(), lengths.numpy(),
-        neurons.initial.numpy(), neurons.static.numpy(), neurons.threshold.numpy(),
-        neurons.factor.numpy(), np.array(trains, np.uint8), out.numpy(),
+        seen.numpy(), taps.numpy(), stride[0], padding[0],
+        _all_or(lengths, features).numpy(), neurons.initial.numpy(), neurons.static.numpy(),
+        neurons.threshold.numpy(), factor.numpy(), np.array(encoding_table(slots, kind), np.uint8),
+        border, out.numpy(),
     )  # fmt: skip
     return out
 
 
 @njit(parallel=True, cache=True, error_model="numpy", nogil=True)
 def _encode(  # type: ignore[no-untyped-def]
-    features, weight, lengths, initial, static_per_slot, threshold, factor, trains, out
-):
-    clips, tokens, bands = features.shape
+    seen, weight, stride, padding, lengths, initial, static_per_slot, threshold, factor, trains,
+    border, out,
+):  # fmt: skip
+    clips, lines, groups, _, width = seen.shape
+    outputs, line_taps = weight.shape[:2]
+    # Kernel lines and the lines they see follow each other, so one index serves both.
+    weights = weight.reshape((outputs, line_taps * groups, TAPS))
+    bands = seen.reshape((clips * lines * groups, TAPS, width))
+    packed = out.ravel()
+    tokens = out.shape[1] - 2 * border[0]
     slots = trains.shape[0] - 1
-    half = bands // 2
     for task in prange(clips * tokens):
         clip = task // tokens
         token = task % tokens
-        if token >= lengths[clip]:
+        top = token * stride - padding
+        if top + line_taps > lengths[clip] + padding:
             continue
-        seen = np.zeros((25, half), np.int32)  # per tap, the input of each output feature
-        for tap in range(25):
-            line = token + tap // 5 - 2
-            if 0 <= line < lengths[clip]:
-                for feature in range(half):
-                    band = 2 * feature + tap % 5 - 2
-                    if 0 <= band < bands:
-                        seen[tap, feature] = features[clip, line, band]
-        potential = np.empty(half, np.int32)
-        count = np.empty(half, np.int32)
-        for output in range(weight.shape[0]):
+        corner = (clip * out.shape[1] + token + border[0]) * out.shape[2] + border[1]
+        corner = np.uint64(corner * outputs)
+        above = (clip * lines + top) * groups
+        first, last = max(-top, 0) * groups, min(line_taps, lengths[clip] - top) * groups
+        potential = np.empty(width, np.int32)
+        count = np.empty(width, np.int32)
+        for output in range(outputs):
             potential[:] = 0
             count[:] = 0
-            for line in range(5):
-                taps = slice(5 * line, 5 * line + 5)
-                _add_taps(potential, weight[output, taps], seen[taps])
+            for group in range(first, last):
+                _add_taps(potential, weights[output, group], bands[above + group])
             constant = initial[output] + slots * static_per_slot[output]
             level = threshold[output]
-            for feature in range(half):
+            for feature in range(width):
                 potential[feature] = potential[feature] * factor[output] + constant
             for _ in range(slots):
-                for feature in range(half):
+                for feature in range(width):
                     fires = potential[feature] >= level
                     count[feature] += 1 if fires else 0
                     potential[feature] -= level if fires else np.int32(0)
-            for feature in range(half):
-                out[clip, token + 1, feature + 1, output] = trains[count[feature]]
+            for feature in range(np.uint64(width)):
+                packed[corner + feature * np.uint64(outputs)] = trains[np.uint64(count[feature])]
+            corner += np.uint64(1)
 
 
 @njit(cache=True, error_model="numpy", nogil=True, inline="always")
 def _add_taps(total, weight, seen):  # type: ignore[no-untyped-def]
-    """One line's five taps at a time, so that five products share a load and a store."""
+    """TAPS at a time, so that five products share a load and a store."""
     w0, w1, w2, w3, w4 = weight[0], weight[1], weight[2], weight[3], weight[4]
     x0, x1, x2, x3, x4 = seen[0], seen[1], seen[2], seen[3], seen[4]
     for i in range(total.shape[0]):
@@ -237,15 +334,19 @@ def _add_taps(total, weight, seen):  # type: ignore[no-untyped-def]
         total[i] += low + w3 * x3[i] + w4 * x4[i]
 
 
-def attention_codes(scores: Tensor, table: Tensor, lengths: Tensor) -> Tensor:
-    """Codes of the map for scores [clip, head, query, key], in their place; 0 for padded keys."""
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, heads: int, curve: "AttentionCurve",
+    factor: Tensor, neurons: "IntegerNeurons", slots: int,
+) -> Tensor:  # fmt: skip
+    levels = layers_torch.scores_of(q, k, heads)
     use_torch_threads()
-    _attention_codes(scores.numpy(), table.numpy(), lengths.numpy())
-    return scores
+    _attention_codes(levels.numpy(), curve.table.numpy(), _all_or(lengths, q).numpy())
+    return layers_torch.context_of(levels, v, factor, neurons, slots, "numba")
 
 
 @njit(parallel=True, cache=True, error_model="numpy", nogil=True)
 def _attention_codes(scores, table, lengths):  # type: ignore[no-untyped-def]
+    """Put codes of the map in the place of scores [clip, head, query, key]; 0 for padded keys."""
     clips, heads, tokens, _ = scores.shape
     for task in prange(clips * heads):
         clip = task // heads
@@ -257,3 +358,8 @@ def _attention_codes(scores, table, lengths):  # type: ignore[no-untyped-def]
                 for bit in range(7, -1, -1):  # the largest code whose smallest score is reached
                     code += (1 << bit) if score >= table[head, code + (1 << bit)] else 0
                 scores[clip, head, query, key] = code if key < lengths[clip] else 0
+
+
+def _all_or(lengths: Tensor | None, x: Tensor) -> Tensor:
+    """The lengths, or those of clips [clip, line, ...] without padding."""
+    return torch.full((x.shape[0],), x.shape[1]) if lengths is None else lengths

@@ -6,14 +6,12 @@ import torch
 from torch import Tensor
 
 from falcon_snn.errors import FalconError
-
-MAX_SLOTS = 8
-ENCODINGS = ("even", "first")
+from falcon_snn.neuron.encoding import MAX_SLOTS, check_slots, encoding_table
 
 
 def pack(spikes: Tensor) -> Tensor:
     """Spikes `[T, ...]` (zero or not) to bytes `uint8 [...]`."""
-    _check_slots(spikes.shape[0] if spikes.ndim else 0)
+    check_slots(spikes.shape[0] if spikes.ndim else 0)
     packed = torch.zeros(spikes.shape[1:], dtype=torch.uint8, device=spikes.device)
     for slot, spike in enumerate(spikes.unbind(0)):
         packed |= (spike != 0).to(torch.uint8) << slot
@@ -23,7 +21,7 @@ def pack(spikes: Tensor) -> Tensor:
 def unpack(packed: Tensor, slots: int) -> Tensor:
     """Bytes `[...]` to spikes `uint8 [T, ...]`."""
     _check_bytes(packed)
-    _check_slots(slots)
+    check_slots(slots)
     return torch.stack([(packed >> slot) & 1 for slot in range(slots)])
 
 
@@ -37,24 +35,6 @@ def count(packed: Tensor, first: int = MAX_SLOTS) -> Tensor:
     bits = bits - ((bits >> 1) & 0x55)
     bits = (bits & 0x33) + ((bits >> 2) & 0x33)
     return (bits + (bits >> 4)) & 0x0F
-
-
-@cache
-def encoding_table(slots: int, kind: str) -> tuple[int, ...]:
-    """The byte of each count n = 0, ..., T.
-
-    `first`: s(t) = 1[t < n], the slots of the paper's proof.
-    `even`: s(t) = 1[floor((t+1) n / T) > floor(t n / T)], as evenly spread as T slots allow.
-    """
-    _check_slots(slots)
-    if kind == "first":
-        return tuple((1 << n) - 1 for n in range(slots + 1))
-    if kind == "even":
-        return tuple(
-            sum(((t + 1) * n // slots > t * n // slots) << t for t in range(slots))
-            for n in range(slots + 1)
-        )
-    raise FalconError(f"unknown encoding '{kind}'; choose one of {', '.join(ENCODINGS)}")
 
 
 @cache
@@ -72,11 +52,6 @@ def encode(counts: Tensor, slots: int, kind: str = "even") -> Tensor:
     if counts.numel() and not bool(((index >= 0) & (index <= slots)).all()):
         raise FalconError(f"a count lies outside 0..{slots}; clip the counts before encoding")
     return table[index]
-
-
-def _check_slots(slots: int) -> None:
-    if not 1 <= slots <= MAX_SLOTS:
-        raise FalconError(f"{slots} slots do not fit a byte; packed trains have 1..{MAX_SLOTS}")
 
 
 def _check_bytes(packed: Tensor) -> None:

@@ -8,7 +8,6 @@ data. A Q/K prefix of p slots ends the passes of Q and K after p.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from falcon_snn.config import FalconConfig
 from falcon_snn.hardware.energy import (
     AnalogWork,
     ArrayWork,
@@ -19,12 +18,9 @@ from falcon_snn.hardware.energy import (
     array_pj,
 )
 from falcon_snn.hardware.profile import Profile
-from falcon_snn.pipeline.falcon_graph import falcon_graph
 from falcon_snn.pipeline.graph import INPUT, Graph, Stage
 from falcon_snn.pipeline.steps import product_cycles
 from falcon_snn.pipeline.timing import Timing, time_qnn, time_snn
-
-SOURCE = "encoder"  # the stage whose spikes the core takes as its input
 
 
 @dataclass(frozen=True)
@@ -34,9 +30,9 @@ class Activity:
     For a QNN a "spike" is a set bit of a count, and rows are on in bit planes.
     """
 
-    tokens: int
+    source: str  # the stage whose spikes the core takes as its input
     rows: Mapping[str, float]  # layer to input rows on, summed over positions and passes
-    spikes: Mapping[str, float]  # stage (and the encoder) to spikes of all its neurons
+    spikes: Mapping[str, float]  # stage (and the source) to spikes of all its neurons
     neurons: Mapping[str, int]
 
     @property
@@ -50,7 +46,8 @@ class Energy:
 
     timing: Timing
     activity: Activity
-    operations: dict[str, Operations]  # stage to counts, encoder and classifier included
+    outside: dict[str, Operations]  # counts before and behind the core: source and readout
+    operations: dict[str, Operations]  # stage to counts, source and readout included
     work: dict[str, AnalogWork]  # analog layer to what it asks of its tiles
     analog_pj: dict[str, Parts]  # layer to parts
     digital_pj: dict[str, Parts]  # product to parts
@@ -95,12 +92,11 @@ class Energy:
         }
 
 
-def falcon_energy(
-    config: FalconConfig, delays: Mapping[str, int] | None, activity: Activity, profile: Profile
-) -> Energy:
-    """Energy of a Falcon network under a schedule, or of its QNN if there are no delays."""
-    graph = falcon_graph(config, activity.tokens)
-    qnn = delays is None
+def graph_energy(
+    graph: Graph, delays: Mapping[str, int] | None, activity: Activity,
+    outside: dict[str, Operations], profile: Profile,
+) -> Energy:  # fmt: skip
+    """Energy of a network under a schedule, or of its QNN if there are no delays."""
     timing = time_qnn(graph, profile) if delays is None else time_snn(graph, delays, profile)
     work = {
         layer_name(stage): _analog_work(timing, stage, activity)
@@ -108,10 +104,13 @@ def falcon_energy(
         if stage.kind == "analog"
     }
     products = [stage for stage in graph.stages if stage.kind == "product"]
+    source, readout = outside.items()
+    inside = _operations(graph, activity, qnn=delays is None)
     return Energy(
         timing,
         activity,
-        _operations(config, graph, activity, qnn),
+        outside,
+        dict([source, *inside.items(), readout]),
         work,
         {name: analog_pj(one, profile) for name, one in work.items()},
         {
@@ -121,6 +120,12 @@ def falcon_energy(
             for stage in products
         },
     )
+
+
+def on_profile(energy: Energy, profile: Profile) -> Energy:
+    """The same network and spikes on other hardware."""
+    timing = energy.timing
+    return graph_energy(timing.graph, timing.delays, energy.activity, energy.outside, profile)
 
 
 def layer_name(stage: Stage) -> str:
@@ -158,12 +163,9 @@ def _analog_work(timing: Timing, stage: Stage, activity: Activity) -> AnalogWork
     )
 
 
-def _operations(
-    config: FalconConfig, graph: Graph, activity: Activity, qnn: bool
-) -> dict[str, Operations]:
-    """Counts per stage, from the encoder to the classifier."""
-    encoder = 25 * config.encoder_channels * config.features // 2 * activity.tokens
-    counts = {SOURCE: Operations(macs_8x8=encoder)}
+def _operations(graph: Graph, activity: Activity, *, qnn: bool) -> dict[str, Operations]:
+    """Counts per stage of the core."""
+    counts: dict[str, Operations] = {}
     for stage in graph.stages:
         if stage.kind == "analog" and qnn:
             macs = stage.inner * stage.columns * stage.copies
@@ -172,25 +174,30 @@ def _operations(
             name = layer_name(stage)
             counts[name] = Operations(accumulates=activity.rows[name] * stage.columns)
         elif stage.kind == "product":
-            counts[stage.name] = _product(stage)
+            counts[stage.name] = _product(graph, stage)
         elif stage.kind == "residual":
-            added = sum(_additions(name, activity, qnn) for name in stage.after)
-            counts[stage.name] = Operations(accumulates=added)
-    pooled = _additions(graph.outputs[0], activity, qnn)
-    counts["classifier"] = Operations(pooled, macs_8x8=config.hidden * config.classes)
+            streams = [name for name in stage.after if not _is_analog(graph, name)]
+            added = sum(_additions(name, activity, qnn) for name in streams)
+            own = counts.get(stage.name, Operations())
+            counts[stage.name] = own.plus(Operations(accumulates=added))
     return counts
+
+
+def _is_analog(graph: Graph, name: str) -> bool:
+    return name != INPUT and graph.stage(name).kind == "analog"
 
 
 def _additions(name: str, activity: Activity, qnn: bool) -> float:
     """Adding up a stream: one accumulate per spike, one per count in a QNN."""
-    name = SOURCE if name == INPUT else name
+    name = activity.source if name == INPUT else name
     return activity.neurons[name] if qnn else activity.spikes[name]
 
 
-def _product(stage: Stage) -> Operations:
-    """Q K^T multiplies codes of 8 bits, A V a map of 8 bits with counts."""
+def _product(graph: Graph, stage: Stage) -> Operations:
+    """A product of two codes has 8 bits on both sides, one with counts 4 on one of them."""
+    counted = any(graph.stage(name).fires for name in stage.after)
     macs = _macs(stage)
-    return Operations(macs_8x4=macs) if stage.name.endswith(".av") else Operations(macs_8x8=macs)
+    return Operations(macs_8x4=macs) if counted else Operations(macs_8x8=macs)
 
 
 def _macs(stage: Stage) -> int:

@@ -192,14 +192,19 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
+def check_name(name: str) -> None:
+    """Names stand in files, flags and pictures, so not every character is allowed."""
+    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,120}", name) or name == INPUT:
+        raise FalconError(
+            f"stage name '{name[:40]}' is not allowed; use letters, digits, '.', '_' and '-', "
+            f"and not '{INPUT}', the source"
+        )
+
+
 def _check(graph: Graph) -> None:
     by_name: dict[str, Stage] = {}
     for stage in graph.stages:
-        if not re.fullmatch(r"[A-Za-z0-9_.-]+", stage.name) or stage.name == INPUT:
-            raise FalconError(
-                f"stage name '{stage.name}' is not allowed; use letters, digits, '.', '_' and '-', "
-                f"and not '{INPUT}', the source"
-            )
+        check_name(stage.name)
         if stage.name in by_name:
             raise FalconError(f"two stages have the name '{stage.name}'; names must differ")
         by_name[stage.name] = stage

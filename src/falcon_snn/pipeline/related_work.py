@@ -107,7 +107,7 @@ def _gated_attention(net: FrameTasks, block: str, x: Signal, costs: VectorCosts)
 
     joined = net.elementwise(f"{block}.joined", costs.elementwise, gated, v_branch)
     projected = _linear_lif(net, f"{block}.projection", joined, WIDTH, costs)
-    return net.elementwise(f"{block}.residual1", costs.elementwise, x, projected)
+    return net.elementwise(f"{block}.sum1", costs.elementwise, x, projected)
 
 
 def _spikcommander_mlp(net: FrameTasks, block: str, x: Signal, costs: VectorCosts) -> Signal:
@@ -118,7 +118,7 @@ def _spikcommander_mlp(net: FrameTasks, block: str, x: Signal, costs: VectorCost
     hidden = join(convolved, channels(hidden, half, FFN_WIDTH))
     hidden = _linear_lif(net, f"{block}.mlp3", hidden, WIDTH, costs)
     hidden = _linear_lif(net, f"{block}.mlp4", hidden, WIDTH, costs)
-    return net.elementwise(f"{block}.residual2", costs.elementwise, x, hidden)
+    return net.elementwise(f"{block}.sum2", costs.elementwise, x, hidden)
 
 
 def spikescr(frames: int, costs: VectorCosts, spread_neurons: bool) -> list[Task]:
@@ -129,9 +129,9 @@ def spikescr(frames: int, costs: VectorCosts, spread_neurons: bool) -> list[Task
     net = FrameTasks(frames, spread_neurons)
     x = _spikescr_attention(net, net.source(WIDTH), costs)
     x = _convolution_module(net, x, costs)
-    hidden = _linear_lif(net, "ffn1", x, FFN_WIDTH, costs)
-    hidden = _linear_lif(net, "ffn2", hidden, WIDTH, costs)
-    net.elementwise("residual3", costs.elementwise, x, hidden)
+    hidden = _linear_lif(net, "mlp1", x, FFN_WIDTH, costs)
+    hidden = _linear_lif(net, "mlp2", hidden, WIDTH, costs)
+    net.elementwise("sum3", costs.elementwise, x, hidden)
     return net.tasks
 
 
@@ -169,7 +169,7 @@ def _spikescr_attention(net: FrameTasks, x: Signal, costs: VectorCosts) -> Signa
     ]
     context = net.neurons("context", context, costs.scale + costs.lif)
     projected = _linear_lif(net, "projection", context, WIDTH, costs)
-    return net.elementwise("residual1", costs.elementwise, x, projected)
+    return net.elementwise("sum1", costs.elementwise, x, projected)
 
 
 def _convolution_module(net: FrameTasks, x: Signal, costs: VectorCosts) -> Signal:
@@ -181,7 +181,7 @@ def _convolution_module(net: FrameTasks, x: Signal, costs: VectorCosts) -> Signa
     gate = _linear_lif(net, "gate", gate, WIDTH, costs)
     y = net.elementwise("gated", costs.elementwise, channels(y, 0, WIDTH), gate)
     y = net.neurons("conv_out", y, costs.lif)
-    return net.elementwise("residual2", costs.elementwise, x, y)
+    return net.elementwise("sum2", costs.elementwise, x, y)
 
 
 def _linear_lif(net: FrameTasks, layer: str, x: Signal, outputs: int, costs: VectorCosts) -> Signal:

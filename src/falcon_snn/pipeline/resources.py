@@ -45,6 +45,10 @@ def count_resources(graph: Graph, profile: Profile) -> Resources:
     """Tiles per layer, neurons, systolic arrays, vector engines, and area where it is known."""
     layers = []
     neurons = 0
+    analog = {stage.name for stage in graph.stages if stage.kind == "analog"}
+    # Two arrays that one stage adds up share its neurons: they count with the first of them.
+    arrays_of = [[n for n in stage.after if n in analog] for stage in graph.stages]
+    shared = {name for names in arrays_of for name in names[1:]}
     for stage in graph.stages:
         if stage.kind == "analog":
             tiles = profile.tiles(stage.inner, stage.columns)
@@ -52,7 +56,7 @@ def count_resources(graph: Graph, profile: Profile) -> Resources:
             cells = tiles * max(profile.subarray_rows, profile.tile_rows) * profile.tile_columns
             use = stage.inner * stage.columns * profile.weight_slices / cells
             layers.append(LayerTiles(stage.name.removesuffix(".array"), tiles, copies, use))
-            neurons += stage.columns * stage.copies
+            neurons += 0 if stage.name in shared else stage.columns * stage.copies
     owners = {
         kind: len({digital_resource(s, profile) for s in graph.stages if s.kind == kind})
         for kind in ("product", "elementwise")
@@ -63,8 +67,8 @@ def count_resources(graph: Graph, profile: Profile) -> Resources:
     digital = None
     if profile.array_area_mm2 is not None and profile.engine_area_mm2 is not None:
         digital = arrays * profile.array_area_mm2 + engines * profile.engine_area_mm2
-    analog = None if profile.subarray_area_mm2 is None else tiles * profile.subarray_area_mm2
-    return Resources(tuple(layers), neurons, arrays, engines, analog, digital)
+    area = None if profile.subarray_area_mm2 is None else tiles * profile.subarray_area_mm2
+    return Resources(tuple(layers), neurons, arrays, engines, area, digital)
 
 
 class SharingPoint(NamedTuple):

@@ -1,77 +1,42 @@
-"""Schedules: a delay for every searchable boundary; the published ones, and files."""
+"""Schedules: a delay for every searchable boundary, by name or from a file."""
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from falcon_snn.config import FalconConfig
 from falcon_snn.errors import FalconError
 from falcon_snn.files import read_json, write_json
 
 Delays = dict[str, int]
 
-# The paper's table of layer-wise firing delays; boundaries that are not listed have delay 1.
-PUBLISHED: dict[tuple[str, str], dict[str, Delays]] = {
-    ("medium", "gsc"): {
-        "fastest": {},
-        "balanced": {"block0.ffn1": 2, "block2.attn_out": 2, "block2.residual2": 3},
-        "accurate": {
-            "stem.conv2": 2, "block0.ffn1": 3, "block1.ffn1": 3, "block2.attn_out": 3,
-            "block2.residual2": 3,
-        },
-    },
-    ("large", "gsc"): {
-        "fastest": {},
-        "balanced": {"block2.residual1": 2, "block3.ffn1": 2, "block4.residual2": 3},
-        "accurate": {
-            "block0.ffn1": 2, "block1.ffn1": 2, "block3.ffn1": 2, "block4.ffn1": 2,
-            "block2.residual1": 2, "block3.attn_out": 2, "block4.attn_out": 2,
-            "stem.conv2": 3, "block2.ffn1": 3, "block4.residual2": 3,
-        },
-    },
-    ("medium", "ssc"): {
-        "fastest": {},
-        "balanced": {"stem.conv1": 3, "stem.conv2": 3, "block2.ffn2": 3},
-        "accurate": {
-            "block1.residual1": 2, "stem.conv1": 3, "stem.conv2": 3, "block0.ffn1": 3,
-            "block2.ffn2": 3, "block2.residual2": 3,
-        },
-    },
-}  # fmt: skip
 
-
-def parse_schedule(
-    text: str, config: FalconConfig, dataset: str | None = None, model: str | None = None
+def parse_delays(
+    text: str, boundaries: Sequence[str], slots: int, published: Mapping[str, Delays] | None = None
 ) -> Delays:
-    """A schedule of a Falcon network: fastest, balanced, accurate, full, uniform:D or a file."""
-    if text in ("balanced", "accurate"):
-        named = PUBLISHED.get((model or "", dataset or ""), {})
-        if text not in named:
-            known = ", ".join(f"{size} {data}" for size, data in PUBLISHED)
-            raise FalconError(
-                f"no schedule '{text}' is published for {model} {dataset}; there is one for {known}"
-            )
-        return complete(named[text], config.boundaries, config.slots, f"schedule '{text}'")
-    return parse_delays(text, config.boundaries, config.slots)
+    """A schedule by name or file: fastest (delay 1), full (delay T), uniform:D, a JSON file.
 
-
-def parse_delays(text: str, boundaries: Sequence[str], slots: int) -> Delays:
-    """A schedule of any network: fastest (delay 1), full (delay T), uniform:D or a file."""
+    `published` has the delays of the paper's balanced and accurate schedules of a network.
+    """
     if text == "fastest":
         return uniform(1, boundaries, slots)
     if text == "full":
         return uniform(slots, boundaries, slots)
     if text.startswith("uniform:"):
         number = text.removeprefix("uniform:")
-        if not number.isdecimal():
-            raise FalconError(f"schedule '{text}': write uniform:D with D in 1..{slots}")
+        if not number.isdecimal() or len(number) > 3:
+            raise FalconError(f"schedule '{text[:40]}': write uniform:D with D in 1..{slots}")
         return uniform(int(number), boundaries, slots)
     if text in ("balanced", "accurate"):
-        raise FalconError(f"schedule '{text}' is published for Falcon networks only")
+        if published is None or text not in published:
+            raise FalconError(
+                f"no schedule '{text}' is published for this network; search one, or choose "
+                "fastest, full, uniform:D or a JSON file"
+            )
+        return complete(published[text], boundaries, slots, f"schedule '{text}'")
     if not Path(text).exists() and not text.endswith(".json"):
         raise FalconError(
-            f"unknown schedule '{text}'; "
+            f"unknown schedule '{text[:80]}'; "
             "choose fastest, balanced, accurate, full, uniform:D or a JSON file"
         )
     return read_schedule(text, boundaries, slots)
@@ -83,12 +48,12 @@ def uniform(delay: int, boundaries: Sequence[str], slots: int) -> Delays:
 
 
 def with_delays(delays: Delays, changes: Sequence[str], slots: int) -> Delays:
-    """The schedule with changes such as `block0.ffn1=2`."""
+    """The schedule with changes such as `hidden1=2`."""
     changed = dict(delays)
     for change in changes:
         name, equals, number = change.partition("=")
         if not equals or not number.strip().isdecimal():
-            raise FalconError(f"--delay '{change}': write BOUNDARY=D, for instance block0.ffn1=2")
+            raise FalconError(f"--delay '{change}': write BOUNDARY=D, for instance hidden1=2")
         changed[name.strip()] = int(number)
     return complete(changed, list(delays), slots, "--delay")
 

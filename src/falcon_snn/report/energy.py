@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from falcon_snn.config import FalconConfig
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.energy import CONDUCTION, STATIC, TILE_SUMS, Operations, arithmetic_pj
 from falcon_snn.hardware.profile import KEYS, Profile, Source, with_value
-from falcon_snn.pipeline.energy import Energy, falcon_energy
+from falcon_snn.pipeline.energy import Energy, on_profile
 from falcon_snn.report.published import (
     ENERGY_ANALOG_MJ,
     ENERGY_ARITHMETIC_MJ,
@@ -36,9 +35,11 @@ class Configuration:
 
 
 def energy_report(
-    config: FalconConfig, setting: str, configurations: Sequence[Configuration], main: Configuration
+    setting: str, configurations: Sequence[Configuration], main: Configuration
 ) -> dict[str, Any]:
-    """Everything about the configurations; `main` is set beside the paper's figures."""
+    """Everything about the configurations; `main` is set beside the paper's figures, if it has any
+    for this `setting` (`report.published.SETTING_OF`).
+    """
     profile = main.energy.timing.profile
     front = front_of(configurations)
     return {
@@ -48,7 +49,7 @@ def energy_report(
              "on_front": one.name in front, **_row(one.energy)}
             for one in configurations
         ],
-        "weight_slices": [_slices(config, main, profile, count) for count in SLICES],
+        "weight_slices": [_slices(main.energy, count) for count in SLICES],
         "published": published(setting, main),
         "profile": [
             {"key": name, "value": getattr(profile, name), "tag": profile.sources[name].tag,
@@ -100,7 +101,8 @@ def published(setting: str, main: Configuration) -> dict[str, Any] | None:
 
 def check_can_fit(setting: str) -> None:
     if setting != FITTED_ON:
-        raise FalconError(f"only a {FITTED_ON} network can be fitted; this one is {setting}")
+        this = setting or "another"
+        raise FalconError(f"only a {FITTED_ON} network can be fitted; this one is {this}")
 
 
 def fitted_profile(setting: str, main: Configuration) -> Profile:
@@ -174,12 +176,9 @@ def _stages(energy: Energy) -> list[dict[str, Any]]:
     return rows
 
 
-def _slices(
-    config: FalconConfig, main: Configuration, profile: Profile, count: int
-) -> dict[str, Any]:
-    chip = with_value(profile, "weight_slices", count)
-    energy = falcon_energy(config, main.delays, main.energy.activity, chip)
-    return {"weight_slices": count, "analog_mj": energy.analog_mj, "core_mj": energy.core_mj}
+def _slices(energy: Energy, count: int) -> dict[str, Any]:
+    sliced = on_profile(energy, with_value(energy.timing.profile, "weight_slices", count))
+    return {"weight_slices": count, "analog_mj": sliced.analog_mj, "core_mj": sliced.core_mj}
 
 
 def _kind(setting: str, profile: Profile, key: str) -> str:
@@ -203,35 +202,38 @@ def _analog_inputs(energy: Energy) -> dict[str, float]:
 
 
 def _arithmetic_inputs(energy: Energy) -> dict[str, float]:
-    """Arithmetic energy by what is computed; it adds up."""
+    """Arithmetic energy by what is computed: layers by their block; it adds up."""
+    products = {stage.name for stage in energy.timing.graph.stages if stage.kind == "product"}
     groups: dict[str, float] = {}
     for name, counts in energy.operations.items():
-        if name in ("encoder", "classifier"):
+        if name in energy.outside:
             group = name
-        elif name.endswith((".qk", ".av")):
-            group = "attention"
         else:
-            group = "stem layers" if name.startswith("stem.") else "block layers"
+            group = "attention" if name in products else f"{_block(name)} layers"
         pj = arithmetic_pj(counts, energy.timing.profile)
         groups[group] = groups.get(group, 0.0) + pj
     return _in_mj(groups)
 
 
 def _split(figure: str, energy: Energy) -> dict[str, Any]:
-    """Energy of a block and of the rest; the paper's from the difference of Large and Medium."""
+    """Energy of a block (what has attention) and of the rest.
+
+    The paper's come from the difference of Large and Medium.
+    """
     if figure == "analog":
-        paper, stages = ENERGY_ANALOG_MJ, energy.analog_pj
-        pj = {name: sum(parts.values()) for name, parts in stages.items()}
+        paper = ENERGY_ANALOG_MJ
+        pj = {name: sum(parts.values()) for name, parts in energy.analog_pj.items()}
     else:
         paper, counts = ENERGY_ARITHMETIC_MJ, energy.operations
         pj = {name: arithmetic_pj(n, energy.timing.profile) for name, n in counts.items()}
     medium, large = paper["gsc-medium"], paper["gsc-large"]
     paper_block = (large - medium) / 2  # five blocks less three
-    in_blocks = sum(value for name, value in pj.items() if name.startswith("block")) * 1e-9
-    blocks = len({name.partition(".")[0] for name in pj if name.startswith("block")})
+    stages = energy.timing.graph.stages
+    blocks = {_block(stage.name) for stage in stages if stage.kind == "product"}
+    in_blocks = sum(value for name, value in pj.items() if _block(name) in blocks) * 1e-9
     return {
         "figure": figure,
-        "per_block": {"ours_mj": in_blocks / blocks, "paper_mj": paper_block},
+        "per_block": {"ours_mj": in_blocks / len(blocks), "paper_mj": paper_block},
         "outside_blocks": {
             "ours_mj": sum(pj.values()) * 1e-9 - in_blocks,
             "paper_mj": medium - 3 * paper_block,
@@ -276,6 +278,11 @@ def _closing_static_uw(energy: Energy, wanted_mj: float) -> float:
 
 def _without_static_mj(energy: Energy) -> float:
     return energy.analog_mj - energy.analog_parts[STATIC] * 1e-9
+
+
+def _block(name: str) -> str:
+    """The group that a stage is shown in: the text before its first dot."""
+    return name.partition(".")[0]
 
 
 def _in_mj(parts: Mapping[str, float]) -> dict[str, float]:

@@ -37,16 +37,16 @@ def _bars(
 ) -> None:  # fmt: skip
     start = [0.0] * len(bars)
     for part, colour in zip(parts, _COLOURS, strict=False):
-        widths = [bar[part] * units_per_mj for bar in bars]
+        widths = [bar.get(part, 0.0) * units_per_mj for bar in bars]
         axis.barh(names, widths, left=start, color=colour, label=part, height=0.7)
         for row, (width, bar) in enumerate(zip(widths, bars, strict=True)):
-            share = bar[part] / sum(bar.values())
+            share = bar[part] / sum(bar.values()) if width else 0.0
             if share >= _LEAST_LABELLED:
                 axis.text(start[row] + width / 2, row, f"{share:.0%}", ha="center", va="center",
                           color="white", fontsize=8)  # fmt: skip
         start = [a + b for a, b in zip(start, widths, strict=True)]
     for row, total in enumerate(start):
         axis.text(total, row, f" {total:.3g}", va="center", fontsize=9)
-    axis.set(title=label, xlim=(0, 1.12 * max(start)))
+    axis.set(title=label, xlim=(0, 1.12 * max(start) or 1.0))
     axis.spines[["top", "right"]].set_visible(False)
     axis.legend(frameon=False, fontsize=8, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.12))

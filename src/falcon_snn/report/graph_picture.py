@@ -28,18 +28,25 @@ class Box(NamedTuple):
 
 
 def boxes(graph: Graph) -> list[Box]:
-    """One box per stage, with an array and its neurons in one."""
-    arrays = {stage.name: stage for stage in graph.stages if stage.kind == "analog"}
+    """One box per stage, with arrays and the only stage that reads them in one."""
     users = [name for stage in graph.stages for name in stage.after]
+    arrays = {
+        stage.name: stage
+        for stage in graph.stages
+        if stage.kind == "analog" and users.count(stage.name) == 1
+    }
     found = []
     for stage in graph.stages:
-        if stage.name in arrays and users.count(stage.name) == 1:
-            continue  # drawn with the only stage that reads it
-        array = arrays.get(stage.after[0]) if len(stage.after) == 1 else None
-        if array is not None and users.count(array.name) == 1:
-            found.append(Box(stage.name, stage.kind, stage_sizes(array), array.after))
-        else:
-            found.append(Box(stage.name, stage.kind, stage_sizes(stage), stage.after))
+        if stage.name in arrays:
+            continue
+        inside = [arrays[name] for name in stage.after if name in arrays]
+        sizes = "\n".join(stage_sizes(array) for array in inside) or stage_sizes(stage)
+        after = [
+            before
+            for name in stage.after
+            for before in (arrays[name].after if name in arrays else (name,))
+        ]
+        found.append(Box(stage.name, stage.kind, sizes, tuple(dict.fromkeys(after))))
     return found
 
 

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from statistics import mean
 
+from falcon_snn.network import falcon
 from falcon_snn.pipeline.related_work import FIT_NOTE
-from falcon_snn.pipeline.schedule import PUBLISHED
 from falcon_snn.report import published as paper
 from falcon_snn.report.exhibit import NOT_OURS, Exhibit, Line, accuracy_line, line
-from falcon_snn.report.modeled import config_of, core_us
+from falcon_snn.report.modeled import config_of, core_us, network_of
 from falcon_snn.report.related_work import compare
 from falcon_snn.report.results import MAIN, Result, load_search, mean_test, of
 
@@ -140,11 +140,9 @@ def _before_and_after(ours: Result | None, reference: bool) -> tuple[float | Non
 
 
 def architecture(results: Results) -> Exhibit:
-    from falcon_snn.network.summary import summary
-
     lines = []
     for model in ("medium", "large"):
-        ours = summary(config_of(f"gsc-{model}"))["architecture"]
+        ours = falcon.architecture(config_of(f"gsc-{model}"))
         lines += [
             line(f"{model.capitalize()}: {row.component}", getattr(row, model),
                  ours[row.component], digits=0)
@@ -155,8 +153,8 @@ def architecture(results: Results) -> Exhibit:
 
 def schedules(results: Results) -> Exhibit:
     lines, notes = [], []
-    for (model, dataset), named in PUBLISHED.items():
-        setting = f"{dataset}-{model}"
+    for network, published in falcon.PUBLISHED.items():
+        setting, named = paper.SETTING_OF[network], {"fastest": {}, **published}
         lines += [
             line(f"{setting} {TITLES[name]}: latency of the published delays",
                  paper.MAIN_RESULTS[setting][name].latency_us, core_us(setting, name), "us")
@@ -182,6 +180,6 @@ def _parameters(what: str, setting: str, millions: float) -> Line:
 
 def parameters(setting: str) -> int:
     """Parameters of a network of the paper, counted."""
-    from falcon_snn.network.model import Falcon, parameter_count
+    from falcon_snn.network.qnn import Qnn, parameter_count
 
-    return parameter_count(Falcon(config_of(setting)))
+    return parameter_count(Qnn(network_of(setting)))

@@ -7,6 +7,12 @@ latencies are the paper's modeled core latencies in microseconds.
 from typing import NamedTuple
 
 SETTINGS = ("ssc-medium", "gsc-medium", "gsc-large")  # data set and model size
+# By the names of our networks.
+SETTING_OF = {
+    "Falcon-Medium SSC": "ssc-medium",
+    "Falcon-Medium GSC": "gsc-medium",
+    "Falcon-Large GSC": "gsc-large",
+}
 
 
 class AccuracyLatency(NamedTuple):

@@ -1,7 +1,8 @@
 """Our own measurements: one JSON file per experiment in `falcon_snn/results`, and the table of all.
 
 A file says what was trained, on what, from which commit, with which seed, for how many epochs, and
-what came out. Latency is not in it: it follows from the configuration and the schedule.
+what came out. Latency is not in it: it follows from the network and the schedule. Older files have
+`config`, the sizes of a Falcon network, instead of `network`.
 
 `setting` names the paper's network that it stands beside ("gsc-medium", "gsc-large",
 "ssc-medium"). `configuration` is one of
@@ -17,17 +18,17 @@ or any other name for experiments that the paper does not have. A search is kept
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib.resources import files as package_files
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from falcon_snn.config import FalconConfig
 from falcon_snn.errors import FalconError
 from falcon_snn.files import read_json, write_json
 from falcon_snn.hardware.profile import load_profile
-from falcon_snn.pipeline.falcon_graph import falcon_graph
+from falcon_snn.network.description import Network, network_from_json
+from falcon_snn.network.falcon import FalconConfig, falcon
 from falcon_snn.pipeline.timing import time_qnn, time_snn
 from falcon_snn.report.published import MAIN_RESULTS, QK_PREFIX
 
@@ -45,7 +46,7 @@ class Result:
     configuration: str
     data: str
     words: int
-    config: dict[str, Any]  # fields of FalconConfig
+    network: Network
     delays: dict[str, int] | None  # None: the QNN
     attention: str  # serial (the paper) or streamed
     seed: int
@@ -70,7 +71,7 @@ class Result:
 
     def latency_with(self, attention: str) -> float:
         """The same with serial (the paper) or streamed attention."""
-        graph = falcon_graph(FalconConfig(**self.config))
+        graph = self.network.graph
         profile = replace(load_profile(), attention=attention)
         if self.delays is None:
             return time_qnn(graph, profile).core_us
@@ -82,7 +83,7 @@ def results_folder() -> Path:
 
 
 def write_result(path: Path, result: Result) -> None:
-    write_json(path, {"format": FORMAT, **asdict(result)})
+    write_json(path, {"format": FORMAT, **vars(result), "network": result.network.as_json()})
 
 
 def read_result(path: Path) -> Result:
@@ -91,8 +92,12 @@ def read_result(path: Path) -> Result:
     if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
         raise FalconError(f"{path}: not the result of an experiment (format '{FORMAT}')")
     try:
-        return Result(**values)
-    except TypeError as error:
+        if "config" in values:
+            network = falcon(FalconConfig(name=values["setting"], **values.pop("config")))
+        else:
+            network = network_from_json(values.pop("network", None))
+        return Result(network=network, **values)
+    except (TypeError, KeyError, FalconError) as error:
         raise FalconError(f"{path}: not the result of an experiment ({error})") from None
 
 

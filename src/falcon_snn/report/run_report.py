@@ -6,11 +6,11 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from falcon_snn.config import FalconConfig, names_of
 from falcon_snn.errors import FalconError
 from falcon_snn.files import read_json, sha256_of
 from falcon_snn.hardware.profile import Profile, parse_profile
-from falcon_snn.pipeline.falcon_graph import falcon_graph
+from falcon_snn.network.description import Network
+from falcon_snn.network.falcon import DATASETS, MODELS, falcon_config
 from falcon_snn.pipeline.schedule import uniform
 from falcon_snn.pipeline.timing import Timing, time_qnn, time_snn
 from falcon_snn.report.energy_figure import draw_breakdown
@@ -40,25 +40,25 @@ def write_run_report(run: Path, out: Path) -> Path:
     draw_breakdown(out / ENERGY, f"per inference, {test['clips']:,} test clips", energy)
     conversion = read_json(run / "convert" / "conversion.json")["check"]
     data = read_json(run / "features" / "facts.json")
-    network = run / "qnn" / "best.safetensors"
-    config, parameters, trained = _network(network)
+    checkpoint = run / "qnn" / "best.safetensors"
+    network, parameters, trained = _network(checkpoint)
     profile = parse_profile((run / HARDWARE).read_text(encoding="utf-8"), str(run / HARDWARE))
-    timings = _timings(config, adapted, profile)
+    timings = _timings(network, adapted, profile)
     phases = list(facts["settings"]["adapt_recipes"])
     qnn_percent = conversion["float_accuracy"]
     schedules = [_schedule(name, search, adapted, test, timings) for name in SCHEDULES]
     figures = _figures(run, out, search, timings, phases, schedules, qnn_percent, trained)
-    model, _ = names_of(config)
     page = out / PAGE
     write_page(
-        page, "run.html.j2", model=model.capitalize(), data=facts["settings"]["data"],
+        page, "run.html.j2", network=network.name, data=facts["settings"]["data"],
         words=data["words"], clips=data["clips"], schedules=schedules, test=test,
         distinct=_distinct(schedules),
         qnn_us=timings["QNN"].core_us, full_us=timings["full"].core_us, search=search,
         validation={"QNN": qnn_percent, "full": conversion["accuracy"]}, conversion=conversion,
         hardware=profile.name, attention=profile.attention, figures=figures, phases=phases,
-        related=_related(), parameters=parameters, run=facts,
-        command=shlex.join(facts["command"]), network_sha256=sha256_of(network), records=records,
+        related=_related(network), parameters=parameters, run=facts,
+        command=shlex.join(facts.get("command", [])), start=facts.get("start") or "a checkpoint",
+        network_sha256=sha256_of(checkpoint), records=records,
         titles=TITLES, energy=energy, recipes=_recipes(facts["settings"]),
     )  # fmt: skip
     return page
@@ -71,20 +71,20 @@ def _record(run: Path, step: str) -> dict[str, Any]:
     return record
 
 
-def _network(path: Path) -> tuple[FalconConfig, int, bool]:
-    """Configuration, number of parameters, and whether the network was trained in this run."""
-    from falcon_snn.network.model import parameter_count
+def _network(path: Path) -> tuple[Network, int, bool]:
+    """The network, its number of parameters, and whether it was trained in this run."""
+    from falcon_snn.network.qnn import parameter_count
     from falcon_snn.training.checkpoint import load_model
 
     model, metadata = load_model(path)
-    return metadata.config, parameter_count(model), (path.parent / "curves.jsonl").exists()
+    return metadata.network, parameter_count(model), (path.parent / "curves.jsonl").exists()
 
 
-def _timings(config: FalconConfig, adapted: dict[str, Any], profile: Profile) -> dict[str, Timing]:
+def _timings(network: Network, adapted: dict[str, Any], profile: Profile) -> dict[str, Timing]:
     """The schedules, full lookahead and the matched QNN on the same graph."""
-    graph = falcon_graph(config)
+    graph = network.graph
     timings = {name: time_snn(graph, adapted[name]["delays"], profile) for name in SCHEDULES}
-    full = uniform(config.slots, config.boundaries, config.slots)
+    full = uniform(graph.slots, graph.boundaries, graph.slots)
     return timings | {"full": time_snn(graph, full, profile), "QNN": time_qnn(graph, profile)}
 
 
@@ -147,7 +147,12 @@ def _figures(
             "qnn": qnn, "energy": out / ENERGY}  # fmt: skip
 
 
-def _related() -> list[dict[str, Any]]:
+def _related(network: Network) -> list[dict[str, Any]]:
+    """Other people's networks for speech; beside a network for other data they say nothing."""
+    if network.name not in {
+        falcon_config(model, data).name for model in MODELS for data in DATASETS
+    }:
+        return []
     return [
         {
             "name": row.published.method,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from falcon_snn.errors import FalconError
 from falcon_snn.files import replacing, write_json
 from falcon_snn.pipeline.chrome_trace import Span, chrome_trace
-from falcon_snn.pipeline.graph import INPUT, Stage
+from falcon_snn.pipeline.graph import INPUT, Graph
 from falcon_snn.pipeline.steps import Step
 from falcon_snn.pipeline.timing import Timing, critical_path
 from falcon_snn.report.style import PICTURES, save_figure
@@ -41,7 +41,7 @@ class Bar(NamedTuple):
 
 def bars(timing: Timing) -> list[Bar]:
     """Every step, and the stretches in which a slot or an operand was there and had to wait."""
-    rows = {stage.name: _row_of(stage) for stage in timing.graph.stages}
+    rows = _rows_of(timing.graph)
     found: list[Bar] = []
     waits: dict[str, list[tuple[int, int]]] = {}
     for index, step in enumerate(timing.steps):
@@ -59,18 +59,29 @@ def bars(timing: Timing) -> list[Bar]:
 
 def path_bars(timing: Timing) -> list[Bar]:
     """The critical path, as bars of the rows that it passes through."""
+    rows = _rows_of(timing.graph)
     return [
-        Bar(_row_of(timing.graph.stage(step.stage)), "critical path",
+        Bar(rows[step.stage], "critical path",
             f"critical path: {step.stage}, {step.part}", timing.us(step.start), timing.us(step.end))
         for step in critical_path(timing)
     ]  # fmt: skip
 
 
-def _row_of(stage: Stage) -> str:
-    """The line a stage is drawn on: array and neurons share one, so do the attention steps."""
-    if stage.kind in ("product", "elementwise"):
-        return f"{stage.block}.attention".lstrip(".")
-    return stage.name.removesuffix(".array")
+def _rows_of(graph: Graph) -> dict[str, str]:
+    """The line each stage is drawn on: arrays share their neurons', attention steps one."""
+    readers: dict[str, list[str]] = {}
+    for stage in graph.stages:
+        for name in stage.after:
+            readers.setdefault(name, []).append(stage.name)
+    rows: dict[str, str] = {}
+    for stage in graph.stages:
+        if stage.kind in ("product", "elementwise"):
+            rows[stage.name] = f"{stage.block}.attention".lstrip(".")
+        elif stage.kind == "analog" and len(readers.get(stage.name, ())) == 1:
+            (rows[stage.name],) = readers[stage.name]
+        else:
+            rows[stage.name] = stage.name
+    return rows
 
 
 def _row_label(timing: Timing, row: str) -> str:

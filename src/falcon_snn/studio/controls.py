@@ -5,12 +5,13 @@ from itertools import groupby
 
 from nicegui import events, ui
 
-from falcon_snn.config import DATASETS, MODELS
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import KEYS, load_profile, parse_profile, shipped_profiles
+from falcon_snn.network.falcon import DATASETS
 from falcon_snn.studio import state as states
 from falcon_snn.studio.numbers import Latency, Outlook
 from falcon_snn.studio.state import StudioState
+from falcon_snn.workflow.networks import BUILT_IN
 
 Change = Callable[[StudioState], StudioState]
 Apply = Callable[[Change], bool]  # gives False, with a message on the page, for bad input
@@ -61,23 +62,23 @@ class Field:
 
 
 class NetworkControls:
-    """Model, data set, T and the Q/K prefix."""
+    """A built-in network or the checkpoint's own, its data set, T and the Q/K prefix."""
 
     def __init__(self, apply: Apply, state: StudioState) -> None:
         with ui.card().classes("panel"):
             ui.label("Network").classes("panel-title")
             with ui.element("div").classes("pair"):
-                self.model = ui.select(
-                    list(MODELS), label="model", value=state.model,
+                self.name = ui.select(
+                    _names(state), label="network", value=state.name,
                     on_change=lambda e: apply(
                         lambda s: states.with_network(s, e.value, s.dataset)
                     ),
                 )  # fmt: skip
                 self.dataset = ui.select(
                     list(DATASETS), label="data set", value=state.dataset,
-                    on_change=lambda e: apply(lambda s: states.with_network(s, s.model, e.value)),
+                    on_change=lambda e: apply(lambda s: states.with_network(s, s.name, e.value)),
                 )  # fmt: skip
-            for select in (self.model, self.dataset):
+            for select in (self.name, self.dataset):
                 select.props("dense outlined")
             with ui.element("div").classes("dial"):
                 ui.label("spike slots T")
@@ -86,7 +87,9 @@ class NetworkControls:
             self.apply, self.highest = apply, 0
 
     def show(self, state: StudioState) -> None:
-        self.model.value, self.dataset.value = state.model, state.dataset
+        self.name.value, self.dataset.value = state.name, state.dataset
+        self.dataset.set_visibility(state.name != states.OWN)
+        self.prefix_row.set_visibility(state.has_prefix)
         self.slots.show(state.slots)
         if self.highest != state.slots:
             self.highest = state.slots
@@ -95,6 +98,12 @@ class NetworkControls:
                 ui.label("Q/K prefix")
                 self.prefix = Field("Q/K prefix", self.apply, states.with_prefix, state.slots)
         self.prefix.show(state.prefix)
+
+
+def _names(state: StudioState) -> dict[str, str]:
+    """The networks to choose from, each with what the page calls it."""
+    names = {name: name for name in BUILT_IN}
+    return names if state.own is None else names | {states.OWN: f"own: {state.own.name}"}
 
 
 class HardwareControls:
@@ -218,7 +227,7 @@ class DelayControls:
         self.list.clear()
         self.rows = {}
         with self.list:
-            for group, names in groupby(boundaries, key=lambda name: name.partition(".")[0]):
+            for group, names in groupby(boundaries, key=_group):
                 with ui.element("section").props(f'aria-label="{group}"'):
                     with ui.element("div").classes("delay head"):
                         ui.label(group).classes("group")
@@ -230,7 +239,7 @@ class DelayControls:
 
     def _draw_row(self, boundary: str, slots: int) -> None:
         with ui.element("div").classes("delay"):
-            name = ui.label(boundary.partition(".")[2])
+            name = ui.label(boundary.removeprefix(f"{_group(boundary)}."))
             field = Field(
                 f"delay of {boundary}", self.apply,
                 lambda s, typed: states.with_delay(s, boundary, typed), slots,
@@ -238,3 +247,9 @@ class DelayControls:
             room = ui.label().classes("figure").props(f'data-slack="{boundary}"')
             more = ui.label("…").classes("figure").props(f'data-next="{boundary}"')
         self.rows[boundary] = (field, name, room, more)
+
+
+def _group(boundary: str) -> str:
+    """The heading that a boundary stands under: the text before its first dot."""
+    group, dot, _ = boundary.partition(".")
+    return group if dot else "boundary"

@@ -104,7 +104,7 @@ class Page:
 
     def _show(self, renew_address: bool = True) -> None:
         now = numbers.latency(self.state)
-        self.network.set_text(f"{self.state.network}, T = {self.state.slots}")
+        self.network.set_text(f"{self.state.network.name}, T = {self.state.slots}")
         self.core.set_text(f"{now.core_us:.2f} µs")
         self.summary.show(now)
         self.delays.show(self.state, now)
@@ -134,7 +134,8 @@ class Page:
         if not self.sample.fits(state):
             own = self.sample.own
             self.clips.decline(
-                f"The checkpoint is {own.network} with T = {own.slots}; choose these to see more."
+                f"The checkpoint is {own.network.name} with T = {own.slots}; choose own and this "
+                f"T to see more."
             )
             return
         async with self.sample_free:
@@ -156,7 +157,7 @@ class Page:
         self.refusal.set_visibility(True)
 
     def _save(self) -> None:
-        name = f"{self.state.model}-{self.state.dataset}-schedule.json"
+        name = f"{self.state.network.name.lower().replace(' ', '-')}-schedule.json"
         ui.download.content(states.schedule_file(self.state), name, "application/json")
 
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import torch
 
 from falcon_snn.data.examples import Examples
-from falcon_snn.network.integer import IntegerFalcon, Streams
-from falcon_snn.studio.state import StudioState
+from falcon_snn.network.integer import Snn, Streams
+from falcon_snn.studio.state import OWN, StudioState
 from falcon_snn.training.evaluate import same_length
 from falcon_snn.training.export import load_network
 
@@ -26,7 +26,7 @@ class Effect(NamedTuple):
 class _Fastest:
     """The network for one Q/K prefix, and its run with delay 1 everywhere."""
 
-    network: IntegerFalcon
+    snn: Snn
     streams: Streams
     right: int
 
@@ -41,39 +41,38 @@ class Sample:
 
     def fits(self, state: StudioState) -> bool:
         """Whether the state is about the checkpoint's network."""
-        own = self.own
-        return (state.model, state.dataset, state.slots) == (own.model, own.dataset, own.slots)
+        return (state.name, state.slots) == (OWN, self.own.slots)
 
     @torch.no_grad()
     def effect(self, state: StudioState) -> Effect:
         """Run the clips from the first stage that waits; what lies before it is as with delay 1."""
         fastest = self._run_fastest(state.prefix)
-        network, streams = fastest.network, fastest.streams
-        first = next((name for name in network.stages if state.delays.get(name, 1) > 1), None)
+        snn, streams = fastest.snn, fastest.streams
+        names = [stage.name for stage in snn.network.inner_stages]
+        first = next((name for name in names if state.delays.get(name, 1) > 1), None)
         right = fastest.right
         if first is not None:
-            streams = network.resume(streams, first, self.lengths, state.delays)
-            right = self._right(network, streams)
-        changed = {
-            name: self._share(name, network, fastest.streams, streams) for name in network.stages
-        }
+            streams = snn.resume(streams, first, self.lengths, state.delays)
+            right = self._right(snn, streams)
+        changed = {name: self._share(name, snn, fastest.streams, streams) for name in names}
         return Effect(right, fastest.right, len(self.examples), changed)
 
     def _run_fastest(self, prefix: int) -> _Fastest:
         if prefix not in self._fastest:
-            network, _ = load_network(self.checkpoint, prefix)
-            delays = dict.fromkeys(network.config.boundaries, 1)
-            streams = network.streams(self.examples.x, self.lengths, delays)
-            self._fastest[prefix] = _Fastest(network, streams, self._right(network, streams))
+            snn, _ = load_network(self.checkpoint, None if prefix == self.own.prefix else prefix)
+            delays = dict.fromkeys(snn.network.boundaries, 1)
+            streams = snn.streams(self.examples.x, self.lengths, delays)
+            self._fastest[prefix] = _Fastest(snn, streams, self._right(snn, streams))
         return self._fastest[prefix]
 
-    def _right(self, network: IntegerFalcon, streams: Streams) -> int:
-        found = network.scores(streams, self.lengths).argmax(dim=1)
+    def _right(self, snn: Snn, streams: Streams) -> int:
+        found = snn.scores(streams, self.lengths).argmax(dim=1)
         return int((found == self.examples.labels).sum())
 
     @staticmethod
-    def _share(name: str, network: IntegerFalcon, before: Streams, after: Streams) -> float:
+    def _share(name: str, snn: Snn, before: Streams, after: Streams) -> float:
         if after[name] is before[name]:
             return 0.0
-        differs = network.inner(name, before[name]) != network.inner(name, after[name])
+        inner = snn.network.inner
+        differs = inner(name, before[name]) != inner(name, after[name])
         return float(differs.float().mean())

@@ -3,16 +3,18 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 from urllib.parse import urlencode
 
-from falcon_snn.config import FalconConfig, falcon_config
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import KEYS, Profile, load_profile, shipped_profiles, with_value
-from falcon_snn.pipeline.falcon_graph import falcon_graph
+from falcon_snn.network.description import Network
 from falcon_snn.pipeline.graph import Graph
-from falcon_snn.pipeline.schedule import Delays, complete, parse_schedule
+from falcon_snn.pipeline.schedule import Delays, complete
+from falcon_snn.workflow.networks import built_in, delays_of
 
+OWN = "own"  # the name of the network that the studio was started with
 BELOW = {"nothing": "nothing", "qnn": "matched QNN", "full": "full lookahead"}
 
 
@@ -20,52 +22,73 @@ BELOW = {"nothing": "nothing", "qnn": "matched QNN", "full": "full lookahead"}
 class StudioState:
     """A network, its schedule and its hardware; every state that exists is valid."""
 
-    model: str
-    dataset: str
+    name: str  # of a built-in network, or OWN
+    dataset: str  # input of a built-in network
     slots: int
     prefix: int  # slots that Q and K wait for, 1..slots
     delays: Delays  # of all boundaries
     profile: Profile
     below: str = "nothing"  # what the timeline shows below the network, a key of BELOW
+    own: Network | None = None  # what OWN means, if a checkpoint was given
 
     def __post_init__(self) -> None:
-        self.config.demand_spikes()
-        complete(self.delays, self.config.boundaries, self.slots, "schedule")
+        self.network.demand_spikes()
+        complete(self.delays, self.network.boundaries, self.slots, "schedule")
         if self.below not in BELOW:
             raise FalconError(f"below is '{self.below}'; choose one of {', '.join(BELOW)}")
 
-    @property
-    def config(self) -> FalconConfig:
-        return falcon_config(self.model, self.dataset, slots=self.slots, qk_prefix=self.prefix)
+    @cached_property
+    def network(self) -> Network:
+        """The network with its T and its Q/K prefix."""
+        network = _network(self.name, self.dataset, self.own)
+        if self.slots != network.slots:
+            network = network.with_slots(self.slots)
+        return network if self.prefix == network.prefix else network.with_prefix(self.prefix)
 
     @property
     def graph(self) -> Graph:
-        return replace(falcon_graph(self.config), name=self.network)
+        return self.network.graph
 
     @property
-    def network(self) -> str:
-        return f"Falcon-{self.model.capitalize()} {self.dataset.upper()}"
+    def has_prefix(self) -> bool:
+        """Whether there are Q and K that a prefix speaks of."""
+        return _has_codes(self.network)
 
 
-def first_state(
-    model: str = "medium", dataset: str = "gsc", slots: int = 7, prefix: int | None = None
-) -> StudioState:
+def first_state(name: str = "medium", dataset: str = "gsc") -> StudioState:
     """Where the studio starts: the fastest schedule on the paper's hardware."""
-    delays = dict.fromkeys(falcon_config(model, dataset).boundaries, 1)
-    return StudioState(model, dataset, slots, prefix or slots, delays, load_profile())
+    network = built_in(name, dataset)
+    delays = dict.fromkeys(network.boundaries, 1)
+    return StudioState(name, dataset, network.slots, network.slots, delays, load_profile())
 
 
-def with_network(state: StudioState, model: str, dataset: str) -> StudioState:
+def own_state(network: Network, delays: Delays | None) -> StudioState:
+    """A start with a network of one's own, under the delays that it was trained under."""
+    delays = delays or dict.fromkeys(network.boundaries, 1)
+    return StudioState(
+        OWN, "gsc", network.slots, network.prefix, delays, load_profile(), own=network
+    )
+
+
+def _network(name: str, dataset: str, own: Network | None) -> Network:
+    return own if name == OWN and own is not None else built_in(name, dataset)
+
+
+def _has_codes(network: Network) -> bool:
+    return any(stage.emits == "codes" for stage in network.stages)
+
+
+def with_network(state: StudioState, name: str, dataset: str) -> StudioState:
     """Another network; boundaries that both have keep their delays."""
-    names = falcon_config(model, dataset).boundaries
-    delays = {name: state.delays.get(name, 1) for name in names}
-    return replace(state, model=model, dataset=dataset, delays=delays)
+    network = _network(name, dataset, state.own)
+    delays = {boundary: state.delays.get(boundary, 1) for boundary in network.boundaries}
+    prefix = state.prefix if _has_codes(network) else state.slots
+    return replace(state, name=name, dataset=dataset, prefix=prefix, delays=delays)
 
 
 def with_slots(state: StudioState, typed: str) -> StudioState:
     """Another T; delays are cut to it, and Q and K that waited for all slots still do."""
     slots = _whole(typed, "T")
-    falcon_config(state.model, state.dataset, slots=slots)  # says what is wrong with it
     prefix = slots if state.prefix == state.slots else min(state.prefix, slots)
     delays = {name: min(delay, slots) for name, delay in state.delays.items()}
     return replace(state, slots=slots, prefix=prefix, delays=delays)
@@ -82,8 +105,7 @@ def with_delay(state: StudioState, boundary: str, typed: str) -> StudioState:
 
 def with_schedule(state: StudioState, name: str) -> StudioState:
     """A published schedule, or `full` for full lookahead."""
-    delays = parse_schedule(name, state.config, state.dataset, state.model)
-    return replace(state, delays=delays)
+    return replace(state, delays=delays_of(name, state.network, None))
 
 
 def with_below(state: StudioState, below: str) -> StudioState:
@@ -109,7 +131,10 @@ def with_t_cycle(state: StudioState, typed: str) -> StudioState:
 
 def to_query(state: StudioState) -> str:
     """The state as the query of an address: what differs from the plain network and hardware."""
-    pairs = {"model": state.model, "dataset": state.dataset, "T": str(state.slots)}
+    pairs = {"network": state.name}
+    if state.name != OWN:
+        pairs["dataset"] = state.dataset
+    pairs["T"] = str(state.slots)
     if state.prefix != state.slots:
         pairs["prefix"] = str(state.prefix)
     pairs |= {name: str(delay) for name, delay in state.delays.items() if delay != 1}
@@ -131,8 +156,8 @@ def from_query(query: Mapping[str, str], start: StudioState) -> StudioState:
         return start
     left = dict(query)
     slots = _whole(left.pop("T", str(start.slots)), "T")
-    model, dataset = left.pop("model", start.model), left.pop("dataset", start.dataset)
-    config = falcon_config(model, dataset, slots=slots)
+    network, dataset = left.pop("network", start.name), left.pop("dataset", start.dataset)
+    boundaries = _network(network, dataset, start.own).boundaries
     prefix = _whole(left.pop("prefix", str(slots)), "Q/K prefix")
     below = left.pop("below", "nothing")
     name = left.pop("hardware", "paper")
@@ -140,14 +165,14 @@ def from_query(query: Mapping[str, str], start: StudioState) -> StudioState:
     for key in [key for key in left if key in KEYS]:
         profile = _with_typed(profile, key, left.pop(key))
     delays = {name: _whole(typed, f"delay of {name}") for name, typed in left.items()}
-    listed = complete(delays, config.boundaries, slots, "the address")
-    return StudioState(model, dataset, slots, prefix, listed, profile, below)
+    listed = complete(delays, boundaries, slots, "the address")
+    return StudioState(network, dataset, slots, prefix, listed, profile, below, start.own)
 
 
 def schedule_file(state: StudioState) -> str:
     """The schedule as a file that every `--schedule` takes."""
-    facts = {"model": state.model, "dataset": state.dataset, "slots": state.slots}
-    document = {**facts, "qk_prefix": state.prefix, "delays": state.delays}
+    facts = {"network": state.network.name, "slots": state.slots, "qk_prefix": state.prefix}
+    document = {**facts, "delays": state.delays}
     return json.dumps(document, indent=1) + "\n"
 
 

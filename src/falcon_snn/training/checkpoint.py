@@ -12,7 +12,8 @@ Random numbers come from the seed and the number of the epoch, so no generator's
 
 import json
 import platform
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +23,22 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 import falcon_snn
-from falcon_snn.config import FalconConfig
 from falcon_snn.errors import FalconError
 from falcon_snn.files import replacing
-from falcon_snn.network.model import Falcon
+from falcon_snn.network.convert import convert
+from falcon_snn.network.description import Network, network_from_json
+from falcon_snn.network.qnn import Qnn
 from falcon_snn.network.teacher import Teacher
+from falcon_snn.pipeline.schedule import complete
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
 class Metadata:
     """What the header of a checkpoint says about it."""
 
-    config: FalconConfig
+    network: Network
     words: tuple[str, ...]
     recipe: dict[str, Any]
     epoch: int  # epochs done
@@ -43,7 +46,7 @@ class Metadata:
     metrics: dict[str, float]
     delays: dict[str, int] | None = None  # the schedule that a spiking phase trained under
     facts: dict[str, Any] = field(default_factory=dict)  # data source, initial checkpoint
-    teacher: bool = False  # no Falcon network, but a teacher of one with this configuration
+    teacher: bool = False  # not the network itself, but a float teacher of it
 
     def as_json(self) -> str:
         versions = {
@@ -51,7 +54,9 @@ class Metadata:
             "torch": str(torch.__version__),
             "python": platform.python_version(),
         }
-        return json.dumps({"format": FORMAT, **asdict(self), "versions": versions})
+        facts = {each.name: getattr(self, each.name) for each in fields(self)}
+        facts["network"] = self.network.as_json()
+        return json.dumps({"format": FORMAT, **facts, "versions": versions})
 
 
 def save_checkpoint(path: Path, metadata: Metadata, tensors: dict[str, Tensor]) -> None:
@@ -89,62 +94,130 @@ def _read(path: Path | str, *, tensors: bool) -> tuple[Metadata, dict[str, Tenso
 def _parse_metadata(header: str, path: Path | str) -> Metadata:
     try:
         values = json.loads(header)
-        if values.pop("format") != FORMAT:
-            raise FalconError(f"{path}: written by another version of Falcon; train it again")
+        found = values.pop("format")
+        if found != FORMAT:
+            raise FalconError(
+                f"{path}: written in format {found!s:.20}, this version reads {FORMAT}; "
+                "train it again, or take a network that `falcon-snn models` lists"
+            )
         values.pop("versions")
-        known = {field.name for field in fields(FalconConfig)}
-        config = {key: value for key, value in values.pop("config").items() if key in known}
-        words = tuple(values.pop("words"))
-        return Metadata(config=FalconConfig(**config), words=words, **values)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise FalconError(f"{path}: its header cannot be understood ({error})") from None
+        network = network_from_json(values.pop("network"))
+        metadata = Metadata(network=network, words=tuple(values.pop("words")), **values)
+    except FalconError as error:
+        raise FalconError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise FalconError(f"{path}: its header cannot be understood ({error!s:.80})") from None
+    _check_metadata(metadata, path)
+    return metadata
 
 
-def load_model(path: Path | str, qk_prefix: int | None = None) -> tuple[Falcon, Metadata]:
+def _check_metadata(metadata: Metadata, path: Path | str) -> None:
+    """What later code relies on: types, as many words as classes, delays that fit."""
+    network, words, delays = metadata.network, metadata.words, metadata.delays
+    good = (
+        all(isinstance(word, str) for word in words)
+        and isinstance(metadata.recipe, dict)
+        and isinstance(metadata.metrics, dict)
+        and isinstance(metadata.facts, dict)
+        and type(metadata.epoch) is type(metadata.seed) is int
+        and isinstance(metadata.teacher, bool)
+        and (delays is None or isinstance(delays, dict))
+    )
+    if not good:
+        raise FalconError(f"{path}: its header holds values of the wrong kind")
+    if len(words) != network.classes:
+        raise FalconError(f"{path}: names {len(words)} classes, its network has {network.classes}")
+    if delays is not None:
+        complete(delays, network.boundaries, network.slots, str(path))
+
+
+def load_model(path: Path | str, qk_prefix: int | None = None) -> tuple[Qnn, Metadata]:
     """The network of a checkpoint, as it was validated, and what the checkpoint says about it.
 
     `qk_prefix` asks for another Q/K prefix than the one it was trained with.
     """
     metadata, tensors = load_checkpoint(path)
     if qk_prefix is not None:
-        metadata = replace(metadata, config=replace(metadata.config, qk_prefix=qk_prefix))
+        metadata = replace(metadata, network=metadata.network.with_prefix(qk_prefix))
     return model_of(metadata, tensors, path), metadata
 
 
-def model_of(metadata: Metadata, tensors: dict[str, Tensor], path: Path | str) -> Falcon:
+def model_of(metadata: Metadata, tensors: dict[str, Tensor], path: Path | str) -> Qnn:
     """The network that a checkpoint's tensors describe, ready for inference."""
     weights = under("model.", tensors)
     if not weights:
         raise FalconError(f"{path}: a converted network cannot be trained; give its checkpoint")
     if metadata.teacher:
         raise FalconError(f"{path}: a teacher, which never spikes; it serves as --teacher only")
-    model = Falcon(metadata.config)
+    model = Qnn(metadata.network)
     load_weights(model, weights, path)
     return model.eval()
 
 
-def load_teacher(path: Path | str) -> tuple[Falcon | Teacher, Metadata]:
-    """A network to distil from: a teacher's checkpoint or one of Falcon."""
+def load_teacher(path: Path | str) -> tuple[Qnn | Teacher, Metadata]:
+    """A network to distil from: a teacher's checkpoint or that of a QNN."""
     metadata, tensors = load_checkpoint(path)
     if not metadata.teacher:
         return model_of(metadata, tensors, path), metadata
-    teacher = Teacher(metadata.config)
+    teacher = Teacher(metadata.network)
     load_weights(teacher, under("model.", tensors), path)
     return teacher.eval(), metadata
 
 
 def load_weights(model: nn.Module, weights: dict[str, Tensor], path: Path | str) -> None:
     """Put weights into a model; the first that does not fit is named."""
-    wanted = model.state_dict()
-    for name in sorted(wanted.keys() | weights.keys()):
-        if name not in weights:
+    check_tensors(model.state_dict(), weights, path)
+    for name, tensor in weights.items():
+        least = {"threshold": 1e-6, "running_var": 0.0}.get(name.rpartition(".")[2])
+        if least is not None and bool((tensor < least).any()):
+            raise FalconError(f"{path}: '{name}' must be above 0")
+    model.load_state_dict(weights)
+
+
+def check_integers(network: Network, tensors: dict[str, Tensor], path: Path | str) -> None:
+    """Refuse integers that conversion of this network could not have given."""
+    with torch.device("meta"):  # shapes and types without memory
+        wanted = convert(Qnn(network)).tensors
+    check_tensors(wanted, tensors, path)
+    for name, tensor in tensors.items():
+        if name.endswith((".threshold", ".grid")) and bool((tensor <= 0).any()):
+            raise FalconError(f"{path}: '{name}' must be above 0")
+        if name.endswith(".shift") and bool(((tensor < 0) | (tensor > 24)).any()):
+            raise FalconError(f"{path}: '{name}' must lie in 0..24")
+        if name.endswith(".curve.table"):  # kernels stop at its ends
+            ends = tensor[:, 0] + tensor[:, -1]
+            rising = bool((tensor[:, 1:] >= tensor[:, :-1]).all())
+            if not rising or bool(ends.any()) or bool((tensor[:, -1] != 2**31 - 1).any()):
+                raise FalconError(f"{path}: '{name}' must rise from end to end")
+
+
+def check_tensors(wanted: dict[str, Tensor], held: dict[str, Tensor], path: Path | str) -> None:
+    """Names, shapes, types and finite values; the first fault is named."""
+    for name in sorted(wanted.keys() | held.keys()):
+        if name not in held:
             raise FalconError(f"{path}: lacks '{name}', which this network has")
         if name not in wanted:
-            raise FalconError(f"{path}: holds '{name}', which this network has not")
-        if wanted[name].shape != weights[name].shape:
-            shapes = f"{list(weights[name].shape)}, not {list(wanted[name].shape)}"
+            raise FalconError(f"{path}: holds '{name[:80]}', which this network has not")
+        one, other = held[name], wanted[name]
+        if one.shape != other.shape:
+            shapes = f"{list(one.shape)}, not {list(other.shape)}"
             raise FalconError(f"{path}: '{name}' has the shape {shapes}: another configuration")
-    model.load_state_dict(weights)
+        if one.dtype != other.dtype:
+            raise FalconError(f"{path}: '{name}' is {one.dtype}, not {other.dtype}")
+        if one.is_floating_point() and not bool(one.isfinite().all()):
+            raise FalconError(f"{path}: '{name}' holds values that are not finite")
+
+
+def demand_same_network(path: Path | str, held: Network, wanted: Network) -> None:
+    """Refuse a checkpoint of another network; name the first stage that differs."""
+    if held == wanted:
+        return
+    for key in ("name", "slots", "weight_bits"):
+        demand_same(path, f"network {key}", getattr(held, key), getattr(wanted, key))
+    pairs = zip_longest(held.stages, wanted.stages)
+    one, other = next((one, other) for one, other in pairs if one != other)
+    demand_same(path, "network: stage", one and one.name, other and other.name)
+    raise FalconError(f"{path}: made with another stage '{one.name}' than asked for")
 
 
 def demand_same(path: Path | str, what: str, held: Any, wanted: Any) -> None:
@@ -160,11 +233,11 @@ def demand_same(path: Path | str, what: str, held: Any, wanted: Any) -> None:
 
 
 def demand_words(path: Path | str, held: tuple[str, ...], wanted: tuple[str, ...]) -> None:
-    """Refuse a checkpoint of other words; name some, since all are too long a line."""
+    """Refuse a checkpoint of other classes; name some, since all are too long a line."""
     if held != wanted:
         only = sorted(set(held) ^ set(wanted))[:3]
         more = f"{len(wanted)}; only one has {', '.join(only)}" if only else "another order"
-        demand_same(path, "word list", f"{len(held)} words", more)
+        demand_same(path, "list of classes", f"{len(held)} classes", more)
 
 
 def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

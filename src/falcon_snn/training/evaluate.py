@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from falcon_snn.data.examples import Examples
 from falcon_snn.network.convert import convert
-from falcon_snn.network.integer import IntegerFalcon
-from falcon_snn.network.model import Falcon
+from falcon_snn.network.integer import Snn
+from falcon_snn.network.qnn import Qnn
 from falcon_snn.pipeline.schedule import Delays
 
 Advance = Callable[[int], None]
@@ -34,7 +34,7 @@ def qnn_predictions(model: nn.Module, examples: Examples, *, advance: Advance = 
 
 @torch.no_grad()
 def snn_predictions(
-    network: IntegerFalcon,
+    network: Snn,
     examples: Examples,
     delays: Delays,
     *,
@@ -49,20 +49,35 @@ def snn_predictions(
     return torch.cat(found).cpu()
 
 
-def accuracy(predictions: Tensor, examples: Examples) -> float:
-    """Percent of the clips that are labelled rightly."""
-    return 100.0 * (predictions == examples.labels.cpu()).double().mean().item()
+def accuracy(predictions: Tensor, examples: Examples, class_weight: float = 0.0) -> float:
+    """Percent of the clips that are labelled rightly; a weight of 1 is the mean of the recalls."""
+    labels = examples.labels.cpu()
+    right = (predictions == labels).double()
+    if not class_weight:
+        return 100.0 * right.mean().item()
+    weight = class_weights(labels, len(examples.words), class_weight).double()[labels]
+    return 100.0 * ((right * weight).sum() / weight.sum()).item()
+
+
+def class_weights(labels: Tensor, classes: int, power: float) -> Tensor:
+    """What a clip of each class counts, float [classes]: its class's size to the power of -power.
+
+    The mean over all clips is one.
+    """
+    sizes = torch.bincount(labels, minlength=classes).clamp_min(1).double()
+    weight = sizes**-power
+    return (weight * len(labels) / weight[labels].sum()).float()
 
 
 def validate(
-    model: nn.Module, examples: Examples, delays: Delays | None, encoding: str = "even"
+    model: nn.Module, examples: Examples, delays: Delays | None, class_weight: float = 0.0
 ) -> float:
     """Validation accuracy in percent: of the SNN under `delays`, or of the QNN without them."""
     if delays is None:
-        return accuracy(qnn_predictions(model, examples), examples)
-    assert isinstance(model, Falcon)
-    network = replace(convert(model), encoding=encoding)
-    return accuracy(snn_predictions(network, examples, delays), examples)
+        return accuracy(qnn_predictions(model, examples), examples, class_weight)
+    assert isinstance(model, Qnn)
+    found = snn_predictions(convert(model), examples, delays)
+    return accuracy(found, examples, class_weight)
 
 
 def _told(predictions: Tensor, advance: Advance) -> Tensor:

@@ -5,9 +5,10 @@ from pathlib import Path
 
 from falcon_snn.errors import FalconError
 from falcon_snn.network.convert import convert
-from falcon_snn.network.integer import IntegerFalcon
+from falcon_snn.network.integer import Snn
 from falcon_snn.training.checkpoint import (
     Metadata,
+    check_integers,
     load_checkpoint,
     model_of,
     prefixed,
@@ -16,27 +17,28 @@ from falcon_snn.training.checkpoint import (
 )
 
 
-def save_network(path: Path, network: IntegerFalcon, metadata: Metadata) -> None:
+def save_network(path: Path, snn: Snn, metadata: Metadata) -> None:
     """Write a converted network, whole or not at all."""
-    tensors = prefixed("integer.", network.tensors)
-    save_checkpoint(path, replace(metadata, config=network.config), tensors)
+    save_checkpoint(path, replace(metadata, network=snn.network), prefixed("integer.", snn.tensors))
 
 
-def load_network(path: Path | str, qk_prefix: int | None = None) -> tuple[IntegerFalcon, Metadata]:
+def load_network(path: Path | str, qk_prefix: int | None = None) -> tuple[Snn, Metadata]:
     """The integer network of a converted file, or of a training checkpoint by converting it.
 
     `qk_prefix` asks for another Q/K prefix than the file's own.
     """
     metadata, tensors = load_checkpoint(path)
+    network = metadata.network
     integers = under("integer.", tensors)
-    if not integers:
-        network = convert(model_of(metadata, tensors, path), qk_prefix)
-        network = replace(network, encoding=metadata.recipe["encoding"])
-    else:
-        network = IntegerFalcon(metadata.config, integers, metadata.recipe["encoding"])
-        if qk_prefix not in (None, metadata.config.prefix):
+    if integers:
+        if qk_prefix not in (None, network.prefix):
             raise FalconError(
-                f"{path}: converted for the Q/K prefix {metadata.config.prefix}; "
+                f"{path}: converted for the Q/K prefix {network.prefix}; "
                 f"convert its checkpoint for {qk_prefix}"
             )
-    return network, replace(metadata, config=network.config)
+        check_integers(network, integers, path)
+        return Snn(network, integers), metadata
+    if qk_prefix is not None:
+        network = network.with_prefix(qk_prefix)
+        metadata = replace(metadata, network=network)
+    return convert(model_of(metadata, tensors, path)), metadata

@@ -17,10 +17,12 @@ from torch import Tensor, nn
 
 from falcon_snn.errors import FalconError
 from falcon_snn.files import write_text
+from falcon_snn.network.quantise import Counter
 from falcon_snn.network.teacher import Teacher
 from falcon_snn.training.checkpoint import (
     Metadata,
     demand_same,
+    demand_same_network,
     demand_words,
     load_checkpoint,
     load_weights,
@@ -78,7 +80,9 @@ def train(job: Job, fabric: "Fabric", watch: Watch = lambda clips, ended: None) 
             raise FalconError(
                 f"the loss is no longer finite in epoch {state.epoch + 1}; lower the recipe's rates"
             )
-        accuracy = validate(state.shadow or job.model, validation, job.delays, job.recipe.encoding)
+        accuracy = validate(
+            state.shadow or job.model, validation, job.delays, job.recipe.class_weight
+        )
         result = state.end_epoch(
             loss=loss_sum / done,
             training_accuracy=100.0 * hit_sum / done,
@@ -161,7 +165,7 @@ class _State:
         self.results.append(result)
         if self.fabric.global_rank == 0:
             metadata = Metadata(
-                config=job.model.config,
+                network=job.model.network,
                 words=job.clips.words,
                 recipe=asdict(job.recipe),
                 epoch=self.epoch,
@@ -189,7 +193,7 @@ class _State:
         """Continue where `last.safetensors` ended."""
         job = self.job
         metadata, tensors = load_checkpoint(path)
-        demand_same(path, "configuration", asdict(metadata.config), asdict(job.model.config))
+        demand_same_network(path, metadata.network, job.model.network)
         demand_same(path, "recipe", metadata.recipe, asdict(job.recipe))
         demand_words(path, metadata.words, job.clips.words)
         demand_same(path, "seed", metadata.seed, job.seed)
@@ -215,22 +219,28 @@ class _State:
 
 
 def neuron_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
-    """Thresholds and offsets of the IF stages, by name; the encoder is none."""
+    """Thresholds and offsets of the IF stages, by name; a source has none to tune."""
+    counters = {name: part for name, part in model.named_modules() if isinstance(part, Counter)}
     return {
-        name: parameter
-        for name, parameter in model.named_parameters()
-        if name.endswith(("_fire.threshold", "_fire.offset")) and not name.startswith("encoder")
+        f"{name}.{kind}": getattr(part, kind)
+        for name, part in counters.items()
+        if part.tunable
+        for kind in ("threshold", "offset")
     }
 
 
 def choose_moving(model: nn.Module, recipe: Recipe) -> dict[str, nn.Parameter]:
     """Let only those parameters learn whose rate is not zero; give them by name."""
     neurons = neuron_parameters(model)
+    fixed = {
+        id(parameter)
+        for part in model.modules()
+        if isinstance(part, Counter)
+        for parameter in part.fixed()
+    }
     for name, parameter in model.named_parameters():
-        if name in neurons:
-            parameter.requires_grad_(recipe.neuron_rate > 0)
-        elif not name.startswith("encoder_fire") or name.endswith("step.log"):
-            parameter.requires_grad_(recipe.weight_rate > 0)
+        rate = recipe.neuron_rate if name in neurons else recipe.weight_rate
+        parameter.requires_grad_(rate > 0 and id(parameter) not in fixed)
     return {name: p for name, p in model.named_parameters() if p.requires_grad}
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from falcon_snn.data.augment import Augmentation
 from falcon_snn.errors import FalconError
-from falcon_snn.neuron.packed import ENCODINGS
 
 PHASES = ("qat", "tune", "joint")  # of adaptation, in their order
 RECIPES = ("teacher", "qnn", *PHASES)  # that come with Falcon
@@ -26,9 +25,9 @@ class Recipe:
     neuron_rate: float  # peak learning rate of thresholds and offsets
     warmup: float = 0.3  # part of all steps in which the learning rate rises
     weight_decay: float = 0.0  # on matrices only
-    encoding: str = "even"  # of source spikes: "even" (spread over the slots), "first" (at once)
     gradient: str = "rate"  # of spikes: "rate" (through the counts), "temporal" (through slots)
     label_smoothing: float = 0.0  # without a teacher
+    class_weight: float = 0.0  # a clip counts as its class's size to the power of minus this
     ema: float = 0.0  # decay of the weights' moving average per step; 0 is none
     distil: float = 0.0  # part of the loss that follows the teacher, if there is one
     temperature: float = 1.0  # of the teacher's and the student's scores
@@ -110,11 +109,10 @@ def _check_ranges(recipe: Recipe, where: str) -> None:
             raise FalconError(f"{where}: '{key}' is {getattr(recipe, key)!r}; it must be {wanted}")
 
     demand(recipe.forward in ("counts", "spikes"), "forward", "'counts' or 'spikes'")
-    demand(recipe.encoding in ENCODINGS, "encoding", f"one of {', '.join(ENCODINGS)}")
     demand(recipe.gradient in ("rate", "temporal"), "gradient", "'rate' or 'temporal'")
     for key in ("epochs", "batch"):
         demand(getattr(recipe, key) >= 1, key, "1 or more")
-    for key in ("warmup", "label_smoothing", "ema", "distil"):
+    for key in ("warmup", "label_smoothing", "class_weight", "ema", "distil"):
         demand(0 <= getattr(recipe, key) <= 1, key, "between 0 and 1")
     for each in fields(recipe):
         if each.type in (int, float) and not each.name.startswith("offset_"):

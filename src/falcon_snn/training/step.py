@@ -6,7 +6,7 @@ on a step is one launch. The results are those of the plain step.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +16,13 @@ from torch.nn import functional as F
 
 from falcon_snn.data.examples import Examples
 from falcon_snn.network.convert import convert
-from falcon_snn.network.integer import IntegerFalcon
-from falcon_snn.network.model import Falcon
+from falcon_snn.network.integer import Snn
+from falcon_snn.network.qnn import Qnn
 from falcon_snn.network.teacher import Teacher
-from falcon_snn.network.temporal import SlotFalcon
+from falcon_snn.network.temporal import SlotNetwork
 from falcon_snn.pipeline.schedule import Delays
 from falcon_snn.training.batches import Batch, Clips
+from falcon_snn.training.evaluate import class_weights
 from falcon_snn.training.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -34,28 +35,29 @@ _PLAIN_STEPS = 3  # for compilation, choice of algorithms, the optimiser's state
 class Job:
     """What is trained, on what, and where the results go."""
 
-    model: Falcon | Teacher
+    model: Qnn | Teacher
     recipe: Recipe
     clips: Clips
     validation: Examples
     out: Path
     seed: int = 0
     delays: Delays | None = None  # the schedule of a spiking phase
-    teachers: tuple[Falcon | Teacher, ...] = ()
+    teachers: tuple[Qnn | Teacher, ...] = ()
     resume: bool = False
     compile: bool = False
     facts: dict[str, Any] = field(default_factory=dict)
 
 
 class _Spiking(nn.Module):
-    """Falcon on packed spikes: compiled, decoding them becomes part of what reads the counts."""
+    """A network on packed spikes: compiled, decoding them becomes part of what reads the counts."""
 
-    def __init__(self, model: Falcon) -> None:
+    def __init__(self, model: Qnn) -> None:
         super().__init__()
         self.model = model
+        self.decode = Snn(model.network, {}).decode
 
     def forward(self, x: Tensor, lengths: Tensor | None, streams: Mapping[str, Tensor]) -> Tensor:
-        spikes = {name: IntegerFalcon.decode(name, stream) for name, stream in streams.items()}
+        spikes = {name: self.decode(name, stream) for name, stream in streams.items()}
         scores: Tensor = self.model(x, lengths, spikes)
         return scores
 
@@ -66,6 +68,10 @@ class Step:
     def __init__(self, job: Job, fabric: "Fabric", optimiser: torch.optim.Optimizer) -> None:
         self.job, self.fabric, self.optimiser = job, fabric, optimiser
         self.sums = torch.zeros(2, device=fabric.device)  # loss times clips, hits
+        self.weight = None
+        if job.recipe.class_weight:
+            labels, power = job.clips.labels, job.recipe.class_weight
+            self.weight = class_weights(labels, len(job.clips.words), power)
         self.temporal = job.recipe.spiking and job.recipe.gradient == "temporal"
         self.network = self._network()
         self.teachers: list[Any] = [
@@ -117,13 +123,11 @@ class Step:
         job = self.job
         module: Any = job.model
         if job.recipe.spiking:
-            assert isinstance(job.model, Falcon)
+            assert isinstance(job.model, Qnn)
             assert job.delays is not None
-            if self.temporal:  # its kernels are fused
-                module = SlotFalcon(job.model, job.delays, job.recipe.encoding)
-            else:
-                module = _Spiking(job.model)
-        if job.compile and not self.temporal:
+            spiking = _Spiking(job.model)
+            module = SlotNetwork(job.model, job.delays) if self.temporal else spiking
+        if job.compile and not self.temporal:  # its kernels are fused
             # Shapes never change during training, so nothing is compiled for sizes that may vary.
             module = torch.compile(module, dynamic=False)
         network: Callable[..., Tensor] = self.fabric.setup_module(module)
@@ -136,18 +140,17 @@ class Step:
         job, recipe = self.job, self.job.recipe
         x, lengths, labels, targets = batch
         if recipe.spiking and not self.temporal:
-            assert isinstance(job.model, Falcon)
+            assert isinstance(job.model, Qnn)
             assert job.delays is not None
             with torch.no_grad():
-                integers = replace(convert(job.model), encoding=recipe.encoding)
-                streams = integers.streams(x, lengths, job.delays)
+                streams = convert(job.model).streams(x, lengths, job.delays)
             scores = self.network(x, lengths, streams)
         else:
             scores = self.network(x, lengths)
         wanted = labels if targets is None else targets
         # A teacher says better than smoothing which other words a clip resembles.
         smoothing = 0.0 if self.teachers else recipe.label_smoothing
-        loss = F.cross_entropy(scores, wanted, label_smoothing=smoothing)
+        loss = F.cross_entropy(scores, wanted, self.weight, label_smoothing=smoothing)
         if self.teachers:
             with torch.no_grad(), self.fabric.autocast():
                 answers = [teacher(x, lengths).float() for teacher in self.teachers]

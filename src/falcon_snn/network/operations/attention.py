@@ -1,0 +1,178 @@
+"""Attention without reductions: C = SN_T(A V), A = Q_A(ConSmax(Q K^T / sqrt(d_h)))."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from falcon_snn.errors import FalconError
+from falcon_snn.network.product import Shape
+from falcon_snn.network.stage import Stage
+from falcon_snn.pipeline import graph
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from falcon_snn.network.convert import Conversion
+    from falcon_snn.network.description import Network
+    from falcon_snn.network.integer import Running
+    from falcon_snn.network.parts import Part
+    from falcon_snn.network.qnn import Counting
+    from falcon_snn.network.temporal import Slotwise
+    from falcon_snn.network.witness import Witness
+
+MAX_PADDING = 2  # clips may have this many times the lines that the network was made for
+_CURVE = ("curve.table", "curve.slope", "curve.offset")
+
+
+@dataclass(frozen=True)
+class Attention(Stage):
+    """Every line attends to all lines; values are complete counts, so it fires with delay T."""
+
+    q: str
+    k: str
+    v: str
+    heads: int
+
+    operation = "attention"
+    emits = "spikes"
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return (self.q, self.k, self.v)
+
+    @property
+    def firing(self) -> str:
+        return "full lookahead"
+
+    def shape(self, shapes: Mapping[str, Shape]) -> Shape:
+        found = {shapes[name] for name in self.reads}
+        shape = shapes[self.v]
+        if len(found) > 1 or shape[1] != 1 or self.heads < 1 or shape[2] % self.heads:
+            raise FalconError(
+                f"stage '{self.name}': Q, K and V must be equal maps of one pixel per line, whose "
+                f"channels {self.heads} heads can share"
+            )
+        return shape
+
+    def words(self, shapes: Mapping[str, Shape]) -> str:
+        return f"{self.heads} heads, ConSmax(Q K^T) V"
+
+    def module(self, network: Network) -> Part:
+        from falcon_snn.network.parts import Part
+        from falcon_snn.network.quantise import ConSmax, Counter
+
+        tokens, _, channels = network.shapes[self.v]
+        fire = Counter(channels, network.slots, 3.0 / network.slots)
+        return Part(consmax=ConSmax(self.heads, tokens), fire=fire)
+
+    def count(self, part: Any, run: Counting) -> Tensor:
+        q, k = run.counts[self.q], run.counts[self.k]
+        return self._context(part, q, k, run.value(self.v), run)
+
+    def slots(self, part: Any, run: Slotwise) -> Tensor:
+        value = run.values[self.v].sum(dim=0)
+        count = self._context(part, run.values[self.q], run.values[self.k], value, run)
+        # With full lookahead all spikes come at once, one in each of the first slots.
+        decoded: Tensor = part.fire.decode(run.spikes(count, "first"))
+        return decoded
+
+    def _context(
+        self, part: Any, q: Tensor, k: Tensor, value: Tensor, run: Counting | Slotwise
+    ) -> Tensor:
+        """Counts of A V for the codes of Q and K and decoded values; padded keys get nothing."""
+        size = q.shape[-1] // self.heads
+        step = run.part(self.q).code.step() * run.part(self.k).code.step() / size**0.5
+        scores = self._split(q * step) @ self._split(k).transpose(2, 3)
+        attention = part.consmax(scores)
+        mask = run.mask(self.v, q.shape[1])
+        if mask is not None:
+            attention = attention * mask[:, None, None, :]
+        attention = attention * part.consmax.step()
+        mixed = attention @ self._split(value).to(attention)
+        count: Tensor = part.fire(mixed.transpose(1, 2).flatten(2).unsqueeze(2))
+        return count
+
+    def _split(self, x: Tensor) -> Tensor:
+        """[clip, line, 1, channel] to [clip, head, line, head size]."""
+        return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
+
+    def convert(self, part: Any, conversion: Conversion) -> dict[str, Tensor]:
+        import torch
+
+        from falcon_snn.network.fixed_point import neurons_on_grid
+
+        fire, (tokens, _, channels) = part.fire, conversion.shape(self.v)
+        alpha = fire.step.exact()
+        gain = part.consmax.step.exact() * conversion.step(self.v) / alpha
+        reach = 255.0 * conversion.slots * MAX_PADDING * tokens
+        zero = torch.zeros_like(fire.offset)
+        neurons, (factor,) = neurons_on_grid(
+            (gain.expand_as(zero),), (reach,), zero, 0.5 + fire.offset, fire.threshold,
+            conversion.slots,
+        )  # fmt: skip
+        steps = [conversion.part(name).code.step.exact() for name in (self.q, self.k)]
+        slope = steps[0] * steps[1] / (channels // self.heads) ** 0.5
+        offset = part.consmax.log_offset()
+        code = torch.arange(1, 256, device=offset.device)
+        # exp(slope s - offset) rounds to code c or more from s = (ln(c - 1/2) + offset) / slope on.
+        smallest = ((code - 0.5).double().log() + offset.double()[:, None]) / slope.double()
+        edge = torch.full((self.heads, 1), 2**31 - 1, device=offset.device, dtype=torch.int64)
+        smallest = smallest.ceil().clamp(-(2**31) + 2, 2**31 - 2).long()
+        curve = (
+            torch.cat([-edge, smallest, edge], dim=1).int(),
+            slope.float().expand(self.heads).contiguous(),
+            offset.float(),
+        )
+        return {"factor": factor, **vars(neurons), **dict(zip(_CURVE, curve, strict=True))}
+
+    def run(self, run: Running) -> Tensor:
+        from torch.nn import functional as F
+
+        from falcon_snn.neuron import layers
+
+        curve = layers.AttentionCurve(*(run.tensor(self.name, part) for part in _CURVE))
+        q, k, v = (run.inner(name).flatten(2).contiguous() for name in self.reads)
+        context = layers.attention(
+            q, k, v, run.lines(self.v), self.heads, curve, run.tensor(self.name, "factor"),
+            run.neurons(self.name), run.network.slots, run.backend,
+        )  # fmt: skip
+        lines, pixels = run.network.borders[self.name]
+        trains = F.pad(context.unsqueeze(2), (0, 0, pixels, pixels, lines, lines))
+        return run.silence(self.name, trains)
+
+    def witness(self, run: Witness) -> Tensor:
+        q, k, v = (self._split(run.values[name]) for name in self.reads)
+        levels = run.curve(q @ k.mT, run.tensor(self.name, "curve.table"))
+        levels = levels * run.mask(self.v, v.shape[2])[:, None, None, :, 0, 0]
+        mixed = (levels @ v).transpose(1, 2).flatten(2).unsqueeze(2)
+        return run.fire(self.name, [("factor", mixed)])
+
+    def _block(self, network: Network) -> str:
+        """What its products are named after: its block, if no other attention shares that."""
+        block = self.name.rpartition(".")[0]
+        others = [s.name for s in network.stages if isinstance(s, Attention) and s != self]
+        shared = any(name.rpartition(".")[0] == block for name in others)
+        return self.name if shared or not block else block
+
+    def timing(self, network: Network) -> list[graph.Stage]:
+        lines, _, channels = network.shapes[self.v]
+        size, block = channels // self.heads, self._block(network)
+        return [
+            graph.Stage(f"{block}.qk", "product", (self.q, self.k),
+                        rows=lines, inner=size, columns=lines, copies=self.heads),
+            graph.Stage(f"{block}.consmax", "elementwise", (f"{block}.qk",),
+                        rows=lines, columns=lines, copies=self.heads),
+            graph.Stage(f"{block}.av", "product", (f"{block}.consmax", self.v),
+                        rows=lines, inner=lines, columns=size, copies=self.heads),
+            graph.Stage(self.name, "neuron", (f"{block}.av",), full_lookahead=True),
+        ]  # fmt: skip
+
+    def macs(self, network: Network) -> int:
+        lines, _, channels = network.shapes[self.v]
+        return 2 * lines * lines * channels
+
+    def nir(self, export: Any) -> None:
+        curve = {part: export.numbers(self, part) for part in _CURVE}
+        export.neurons(self, self.reads, more={"heads": self.heads, **curve})

@@ -1,0 +1,234 @@
+"""Integrate and fire on the sum of one or two inputs: weights of spikes, or the spikes themselves.
+
+One product is a layer; two streams of spikes are Falcon's residual; two products, or a product and
+spikes, are a ResNet's: relu(conv(x) + shortcut(x)), with one firing for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from falcon_snn.errors import FalconError
+from falcon_snn.network.product import Product, Shape
+from falcon_snn.network.stage import Stage
+from falcon_snn.pipeline import graph
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from falcon_snn.network.convert import Conversion
+    from falcon_snn.network.description import Network
+    from falcon_snn.network.integer import Running
+    from falcon_snn.network.parts import Part
+    from falcon_snn.network.qnn import Counting
+    from falcon_snn.network.temporal import Slotwise
+    from falcon_snn.network.witness import Witness
+
+SUFFIXES = ("", "2")  # of the tensors of the first and the second input
+
+
+@dataclass(frozen=True)
+class Term:
+    """One input: a stream of spikes, through weights unless there are none."""
+
+    reads: str
+    product: Product | None = None
+
+
+@dataclass(frozen=True)
+class Fire(Stage):
+    """V adds up its inputs slot by slot; slot t fires after input slot t + delay - 1."""
+
+    terms: tuple[Term, ...]
+    lookahead: bool = False  # waits for all slots, whatever the schedule says
+    norm: bool = False  # batch norm of the sum
+
+    operation = "fire"
+    emits = "spikes"
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return tuple(term.reads for term in self.terms)
+
+    @property
+    def products(self) -> tuple[tuple[str, str, Product], ...]:
+        return tuple(
+            (suffix, term.reads, term.product)
+            for suffix, term in zip(SUFFIXES, self.terms, strict=False)
+            if term.product is not None
+        )
+
+    @property
+    def searchable(self) -> bool:
+        return not self.lookahead
+
+    @property
+    def firing(self) -> str:
+        return "full lookahead" if self.lookahead else "delay"
+
+    def shape(self, shapes: Mapping[str, Shape]) -> Shape:
+        where = f"stage '{self.name}'"
+        if not 1 <= len(self.terms) <= len(SUFFIXES):
+            raise FalconError(f"{where} adds {len(self.terms)} inputs; it takes one or two")
+        if len(self.terms) == 1 and not self.products:
+            raise FalconError(f"{where} fires on spikes alone; put weights before it")
+        found = [
+            term.product.shape(shapes[term.reads], where) if term.product else shapes[term.reads]
+            for term in self.terms
+        ]
+        if found[0] != found[-1]:
+            sizes = " and ".join(" x ".join(map(str, one)) for one in found)
+            raise FalconError(f"{where} adds maps of {sizes}; they must be of one size")
+        return found[0]
+
+    def lines(self, lines: Tensor) -> Tensor:
+        product = self.terms[0].product
+        return lines if product is None else product.lines(lines)
+
+    def words(self, shapes: Mapping[str, Shape]) -> str:
+        terms = [
+            term.product.words(shapes[term.reads]) if term.product else term.reads
+            for term in self.terms
+        ]
+        return (" + ".join(terms)) + (", batch norm" if self.norm else "")
+
+    def module(self, network: Network) -> Part:
+        from falcon_snn.network.parts import Normalise, Part, Weights
+        from falcon_snn.network.quantise import Counter
+
+        channels = network.shapes[self.name][2]
+        weights = {
+            f"weights{suffix}": Weights(product, network.shapes[read][2], network.weight_bits)
+            for suffix, read, product in self.products
+        }
+        return Part(
+            **weights,
+            norm=Normalise(channels) if self.norm else None,
+            fire=Counter(channels, network.slots, 3.0 / network.slots),
+        )
+
+    def count(self, part: Any, run: Counting) -> Tensor:
+        total: Any = 0
+        for suffix, term in zip(SUFFIXES, self.terms, strict=False):
+            x = run.value(term.reads)
+            total = total + (getattr(part, f"weights{suffix}")(x) if term.product else x)
+        count: Tensor = part.fire(part.norm(total) if part.norm is not None else total)
+        return count
+
+    def slots(self, part: Any, run: Slotwise) -> Tensor:
+        from falcon_snn.neuron.firing import fire_train
+
+        current: Any = 0
+        static: Any = 0
+        for suffix, term in zip(SUFFIXES, self.terms, strict=False):
+            x = run.values[term.reads]
+            if term.product is not None:
+                weights = getattr(part, f"weights{suffix}")
+                scale, shift = weights.norm.scaling()
+                currents = weights.currents(x.flatten(0, 1))
+                x = currents.view(*x.shape[:2], *currents.shape[1:]) * scale
+                static = static + shift
+            current = current + x
+        if part.norm is not None:
+            scale, shift = part.norm.scaling()
+            current, static = current * scale, static * scale + shift
+        step = part.fire.step()
+        spikes = fire_train(
+            current.float() / step, run.delay(self),
+            threshold=part.fire.threshold, offset=part.fire.offset, static=static / step,
+            gradient="temporal",
+        )  # fmt: skip
+        decoded: Tensor = spikes * step
+        return decoded
+
+    def convert(self, part: Any, conversion: Conversion) -> dict[str, Tensor]:
+        import torch
+
+        from falcon_snn.network.fixed_point import neurons_on_grid
+
+        tensors: dict[str, Tensor] = {}
+        gains, reaches = [], []
+        static = torch.zeros_like(part.fire.offset).double()
+        for suffix, term in zip(SUFFIXES, self.terms, strict=False):
+            gain, reach = torch.ones_like(static), torch.full_like(static, conversion.slots)
+            if term.product is not None:
+                codes, gain, bias = getattr(part, f"weights{suffix}").folded()
+                reach = getattr(part, f"weights{suffix}").reach(codes, conversion.slots)
+                static = static + bias
+                tensors[f"weight{suffix}"] = codes.to(torch.int8).contiguous()
+            gains.append((gain, conversion.step(term.reads)))
+            reaches.append(reach)
+        if part.norm is not None:
+            scale, shift = part.norm.exact()
+            gains = [(gain * scale, step) for gain, step in gains]
+            static = static * scale + shift
+        alpha = part.fire.step.exact()
+        neurons, factors = neurons_on_grid(
+            tuple(gain * step / alpha for gain, step in gains), tuple(reaches), static / alpha,
+            0.5 + part.fire.offset, part.fire.threshold, conversion.slots,
+        )  # fmt: skip
+        for suffix, factor in zip(SUFFIXES, factors, strict=False):
+            tensors[f"factor{suffix}"] = factor
+        return tensors | vars(neurons)
+
+    def run(self, run: Running) -> Tensor:
+        from falcon_snn.neuron import layers
+
+        terms = []
+        for suffix, term in zip(SUFFIXES, self.terms, strict=False):
+            weight, stride, padding = None, (1, 1), (0, 0)
+            if term.product is not None:
+                weight = run.array(self.name, suffix)
+                _, stride, padding = term.product.window()
+            stream, border = run.streams[term.reads], run.network.borders[term.reads]
+            factor = run.tensor(self.name, f"factor{suffix}")
+            terms.append(layers.Term(stream, factor, weight, stride, padding, border))
+        spikes = layers.fire(
+            terms, run.neurons(self.name), run.network.slots, run.delay(self), run.backend,
+            border=run.network.borders[self.name],
+        )  # fmt: skip
+        return run.silence(self.name, spikes)
+
+    def witness(self, run: Witness) -> Tensor:
+        sums = [
+            (f"factor{suffix}", run.product(self.name, suffix, run.values[term.reads], term.product)
+             if term.product else run.values[term.reads])
+            for suffix, term in zip(SUFFIXES, self.terms, strict=False)
+        ]  # fmt: skip
+        return run.fire(self.name, sums)
+
+    def timing(self, network: Network) -> list[graph.Stage]:
+        stages, after = [], []
+        for suffix, term in zip(SUFFIXES, self.terms, strict=False):
+            if term.product is None:
+                after.append(network.timed(term.reads))
+                continue
+            array = array_stage(network, f"{self.name}.array{suffix}", term.reads, term.product)
+            stages.append(array)
+            after.append(array.name)
+        kind = "neuron" if len(after) == 1 else "residual"
+        fires = graph.Stage(self.name, kind, tuple(after), full_lookahead=self.lookahead)
+        return [*stages, fires]
+
+    def nir(self, export: Any) -> None:
+        two, after = len(self.terms) == 2, []
+        added = export.numbers(self, "static")
+        for suffix, term in zip(SUFFIXES, self.terms, strict=False):
+            before = term.reads
+            if term.product is not None:
+                before = export.array(self, suffix, before, term.product, added)
+                added = None  # one of two layers has it
+            after.append(export.scale(self, suffix, before) if two else before)
+        export.neurons(self, after, scaled=two)
+
+
+def array_stage(network: Network, name: str, reads: str, product: Product) -> graph.Stage:
+    """The analog array of a layer: positions and groups work side by side."""
+    before = network.shapes[reads]
+    lines, pixels, outputs = product.shape(before, name)
+    return graph.Stage(
+        name, "analog", (network.timed(reads),), inner=product.rows(before[2]),
+        columns=outputs // product.groups, copies=lines * pixels * product.groups,
+    )  # fmt: skip

@@ -1,0 +1,139 @@
+"""The trainable parts of stages: weights with what follows them, and containers of parts."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from falcon_snn.network.product import Pair, Product
+from falcon_snn.network.quantise import quantise_weight, weight_scale
+
+
+class Part(nn.Module):
+    """What a stage learns, by name; a name without a module is None."""
+
+    def __init__(self, **modules: nn.Module | None) -> None:
+        super().__init__()
+        for name, module in modules.items():
+            self.register_module(name, module)
+
+
+def convolve(x: Tensor, weight: Tensor, product: Product) -> Tensor:
+    """Pooled values times weights [outputs, kernel, kernel, inputs of a group]; channels last."""
+    if product.pool != (1, 1):
+        x = pool(x, product.pool, average=product.average)
+    (lines, pixels), kernel = x.shape[1:3], product.kernel
+    if product.padding == (0, 0) and product.groups == 1:
+        if kernel == (1, 1) and product.stride == (1, 1):
+            return F.linear(x, weight.flatten(1))
+        if kernel == (1, pixels) and product.stride[0] == 1:
+            return F.linear(x.flatten(2), weight.flatten(1)).unsqueeze(2)
+        if kernel == (lines, pixels):
+            return F.linear(x.flatten(1), weight.flatten(1))[:, None, None]
+    stride, padding = product.stride, product.padding
+    if stride[1] > 1 and pixels + 2 * padding[1] < kernel[1] + stride[1]:
+        # One pixel comes out, so its stride means nothing; oneDNN (torch 2.13, CPU) computes
+        # wrong values for it where one channel goes in.
+        x = F.pad(x, (0, 0, padding[1], padding[1]))[:, :, : kernel[1]]
+        stride, padding = (stride[0], 1), (padding[0], 0)
+    y = F.conv2d(
+        x.permute(0, 3, 1, 2), weight.permute(0, 3, 1, 2), stride=stride, padding=padding,
+        groups=product.groups,
+    )  # fmt: skip
+    return y.permute(0, 2, 3, 1).contiguous()
+
+
+def pool(x: Tensor, window: Pair, *, average: bool) -> Tensor:
+    """Windows side by side, added up; what is left at the far ends belongs to none."""
+    lines, pixels = x.shape[1] // window[0], x.shape[2] // window[1]
+    x = x[:, : lines * window[0], : pixels * window[1]]
+    x = x.reshape(len(x), lines, window[0], pixels, window[1], -1)
+    return x.mean(dim=(2, 4)) if average else x.sum(dim=(2, 4))
+
+
+class Normalise(nn.BatchNorm1d):
+    """Batch norm over the last axis, whatever stands before it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.reshape(-1, x.shape[-1])).view(x.shape)
+
+    def scaling(self) -> tuple[Tensor, Tensor]:
+        """Frozen batch norm as y = scale x + shift."""
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        scale = self.weight * torch.rsqrt(self.running_var + self.eps)
+        return scale, self.bias - self.running_mean * scale
+
+    def exact(self) -> tuple[Tensor, Tensor]:
+        """The same in double, as conversion needs it."""
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        gain = self.weight.double() / (self.running_var.double() + self.eps).sqrt()
+        return gain, self.bias.double() - gain * self.running_mean.double()
+
+
+class Bias(nn.Module):
+    """A bias per output, in the place of batch norm."""
+
+    def __init__(self, outputs: int) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.bias
+
+    def scaling(self) -> tuple[Tensor, Tensor]:
+        return torch.ones_like(self.bias), self.bias
+
+    def exact(self) -> tuple[Tensor, Tensor]:
+        bias = self.bias.double()
+        return torch.ones_like(bias), bias
+
+
+class Weights(nn.Module):
+    """The trainable weights of a product, quantised per output, and what follows them."""
+
+    def __init__(self, product: Product, channels: int, bits: int) -> None:
+        super().__init__()
+        self.product, self.bits = product, bits
+        shape = (product.outputs, *product.kernel, channels // product.groups)
+        self.weight = nn.Parameter(torch.empty(shape))
+        nn.init.kaiming_normal_(self.weight, nonlinearity="linear")
+        self.norm = (Normalise if product.norm == "batch" else Bias)(product.outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(self.currents(F.dropout(x, self.product.dropout, self.training)))
+
+    def currents(self, x: Tensor) -> Tensor:
+        """The product alone, without batch norm or bias."""
+        return convolve(x, quantise_weight(self.weight, self.bits), self.product)
+
+    def folded(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Integer codes with the gain's sign, the positive gain per output, the bias; in double."""
+        gain, bias = self.norm.exact()
+        scale = weight_scale(self.weight, self.bits)
+        codes = (self.weight / scale.view(-1, 1, 1, 1)).round()
+        codes = codes * gain.sign().to(scale).view(-1, 1, 1, 1)
+        gain = gain.abs() * scale.double()
+        if self.product.average and self.product.pool != (1, 1):
+            gain = gain / (self.product.pool[0] * self.product.pool[1])
+        return codes.double(), gain, bias
+
+    def reach(self, codes: Tensor, largest: float) -> Tensor:
+        """The largest sum that inputs of up to `largest` can give, per output."""
+        window = self.product.pool[0] * self.product.pool[1]
+        return codes.abs().flatten(1).sum(dim=1) * largest * window
+
+
+def array_weights(codes: Tensor, product: Product, channels: int) -> Tensor:
+    """Codes as an array holds them: repeated for pooled inputs, zero between groups."""
+    for axis, size in ((1, product.pool[0]), (2, product.pool[1])):
+        if size > 1:
+            codes = codes.repeat_interleave(size, dim=axis)
+    if product.groups == 1:
+        return codes
+    width, outputs = channels // product.groups, product.outputs // product.groups
+    dense = codes.new_zeros(*codes.shape[:3], channels)
+    for group in range(product.groups):
+        rows = slice(group * outputs, (group + 1) * outputs)
+        dense[rows, ..., group * width : (group + 1) * width] = codes[rows]
+    return dense

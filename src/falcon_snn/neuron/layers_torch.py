@@ -1,0 +1,132 @@
+"""Integer layers in plain torch, on any device; `layers` calls these for backend `torch`."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from falcon_snn.neuron import integer
+from falcon_snn.neuron.layers import token_mask
+from falcon_snn.neuron.packed import count, encoding_tensor, unpack
+
+if TYPE_CHECKING:
+    from falcon_snn.neuron.layers import AttentionCurve, IntegerNeurons, Pair, Term
+
+
+def fire(
+    terms: Sequence["Term"], neurons: "IntegerNeurons", slots: int, delay: int, border: "Pair"
+) -> Tensor:
+    full = delay == slots  # all input is in before the first decision, so counts will do
+    sums = [_sums(term, slots, full=full) for term in terms]
+    currents, factor = sums[0], terms[0].factor
+    if len(terms) == 2:
+        currents = factor * currents.int() + terms[1].factor * sums[1].int()
+        factor = torch.ones_like(factor)
+    if full:
+        out = full_lookahead(currents[0], factor, neurons, slots, "torch")
+    else:
+        out = integer.fire_integer(
+            currents, delay, initial=neurons.initial, static_per_slot=neurons.static,
+            threshold=neurons.threshold, factor=factor,
+        )  # fmt: skip
+    return with_border(out.view(terms[0].shape), border)
+
+
+def _sums(term: "Term", slots: int, *, full: bool) -> Tensor:
+    """The exact sums of a term, float32 [slot, row, output]; `full`: of all slots together."""
+    x, weight = term.window(), term.weight
+    rows = x.flatten(0, 2) if weight is None else _windows(x, weight, term.stride)
+    spikes = count(rows, slots)[None] if full else unpack(rows, slots)
+    return spikes.float() if weight is None else _product(spikes, weight)
+
+
+def _windows(x: Tensor, weight: Tensor, stride: "Pair") -> Tensor:
+    """What each output sees of [clip, line, pixel, channel], in the order of the weights."""
+    kernel = weight.shape[1:3]
+    windows = x.unfold(1, kernel[0], stride[0]).unfold(2, kernel[1], stride[1])
+    return windows.permute(0, 1, 2, 4, 5, 3).reshape(-1, weight[0].numel())
+
+
+def codes(term: "Term", bias: Tensor, shift: Tensor, first: int) -> Tensor:
+    assert term.weight is not None
+    total = _product(count(term.packed, first), term.weight).int()
+    return ((total * term.factor + bias) >> shift).clamp(-127, 127).to(torch.int8)
+
+
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, heads: int, curve: "AttentionCurve",
+    factor: Tensor, neurons: "IntegerNeurons", slots: int,
+) -> Tensor:  # fmt: skip
+    scores = scores_of(q, k, heads)
+    levels = torch.empty_like(scores)
+    for head in range(heads):
+        edges = curve.table[head, 1:256].contiguous()
+        levels[:, head] = torch.bucketize(scores[:, head].int(), edges, right=True)
+    if lengths is not None:
+        levels *= token_mask(lengths, q.shape[1])[:, None, None, :]
+    return context_of(levels, v, factor, neurons, slots, "torch")
+
+
+def scores_of(q: Tensor, k: Tensor, heads: int) -> Tensor:
+    """Integer scores of codes [clip, token, channel], float32 [clip, head, query, key]."""
+    return _heads(q, heads) @ _heads(k, heads).transpose(2, 3)
+
+
+def context_of(
+    levels: Tensor, v: Tensor, factor: Tensor, neurons: "IntegerNeurons", slots: int, backend: str
+) -> Tensor:
+    """SN_T of the map's codes [clip, head, query, key] times the values' counts."""
+    mixed = (levels @ _heads(count(v), levels.shape[1])).transpose(1, 2).flatten(2)
+    return full_lookahead(mixed.flatten(0, 1), factor, neurons, slots, backend).view(v.shape)
+
+
+def _heads(x: Tensor, heads: int) -> Tensor:
+    return x.float().view(*x.shape[:2], heads, -1).transpose(1, 2)
+
+
+def encode(
+    features: Tensor, weight: Tensor, stride: "Pair", padding: "Pair", lengths: Tensor | None,
+    factor: Tensor, neurons: "IntegerNeurons", slots: int, kind: str, border: "Pair",
+) -> Tensor:  # fmt: skip
+    if lengths is not None:
+        features = features * token_mask(lengths, features.shape[1])[:, :, None, None]
+    x = with_border(features.float(), padding)
+    lines = (x.shape[1] - weight.shape[1]) // stride[0] + 1
+    pixels = (x.shape[2] - weight.shape[2]) // stride[1] + 1
+    total = _product(_windows(x, weight, stride), weight)
+    first = full_lookahead(total, factor, neurons, slots, "torch")
+    table = encoding_tensor(slots, kind, first.device)
+    trains = table[count(first).long()].view(len(x), lines, pixels, -1)
+    if lengths is not None:
+        # The last line that an output sees, counted without the padding on the far side.
+        last = torch.arange(lines, device=x.device) * stride[0] + weight.shape[1] - 2 * padding[0]
+        trains = trains * (last <= lengths[:, None])[:, :, None, None]
+    return with_border(trains, border)
+
+
+def pool(packed: Tensor, lengths: Tensor | None) -> Tensor:
+    counts = count(packed)
+    if lengths is not None:
+        counts = counts * token_mask(lengths, packed.shape[1])[:, :, None]
+    return counts.sum(dim=1, dtype=torch.int32)
+
+
+def with_border(x: Tensor, border: "Pair") -> Tensor:
+    """Zeros around the lines and pixels of [clip, line, pixel, channel]."""
+    return x if border == (0, 0) else F.pad(x, (0, 0, border[1], border[1], border[0], border[0]))
+
+
+def full_lookahead(
+    total: Tensor, factor: Tensor, neurons: "IntegerNeurons", slots: int, backend: str
+) -> Tensor:
+    return integer.count_integer(
+        total, slots=slots, initial=neurons.initial, static_per_slot=neurons.static,
+        threshold=neurons.threshold, factor=factor, backend=backend,
+    )  # fmt: skip
+
+
+def _product(x: Tensor, weight: Tensor) -> Tensor:
+    """x times weight^T as float32 that holds exact integers."""
+    return x.float() @ weight.flatten(1).float().t()

@@ -1,0 +1,186 @@
+"""What a trained network does: its conversion checked, its accuracy, its energy."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from falcon_snn.errors import FalconError
+from falcon_snn.hardware.profile import Profile, load_profile
+from falcon_snn.network.activity import schedule_energy
+from falcon_snn.network.convert import check, convert
+from falcon_snn.network.integer import Snn
+from falcon_snn.network.qnn import Qnn
+from falcon_snn.pipeline.energy import Energy
+from falcon_snn.pipeline.schedule import Delays
+from falcon_snn.search.statistics import wilson
+from falcon_snn.training.checkpoint import Metadata, load_checkpoint, load_metadata, model_of, under
+from falcon_snn.training.evaluate import accuracy, batches, qnn_predictions, snn_predictions
+from falcon_snn.training.export import load_network, save_network
+from falcon_snn.workflow.networks import delays_of
+from falcon_snn.workflow.sources import Data, device, load_split
+from falcon_snn.workflow.watch import SILENT, Advance, Watch
+
+if TYPE_CHECKING:
+    from falcon_snn.data.examples import Examples
+
+QNN = "qnn"  # the schedule of a network without slots
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How many clips of a split a network labels rightly."""
+
+    schedule: str
+    delays: Delays | None  # None: the QNN
+    clips: int
+    right: int
+    recall: dict[str, float]  # percent of the clips of each class
+
+    @property
+    def accuracy(self) -> float:
+        """Percent of all clips."""
+        return 100.0 * self.right / self.clips
+
+    @property
+    def mean_recall(self) -> float:
+        """Percent, every class counting alike."""
+        return sum(self.recall.values()) / len(self.recall)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's 95 % interval of the accuracy, in percent."""
+        low, high = wilson(self.right, self.clips)
+        return 100.0 * low, 100.0 * high
+
+
+def evaluation(
+    schedule: str, delays: Delays | None, found: torch.Tensor, examples: "Examples"
+) -> Evaluation:
+    """Predictions beside the labels."""
+    labels, right = examples.labels.cpu(), found.cpu() == examples.labels.cpu()
+    recall = {
+        word: 100.0 * float(right[labels == label].double().mean())
+        for label, word in enumerate(examples.words)
+        if bool((labels == label).any())
+    }
+    return Evaluation(schedule, delays, len(examples), int(right.sum()), recall)
+
+
+def evaluate(
+    checkpoint: Path, data: Data, *, schedule: str | None = None, split: str = "validation",
+    qk_prefix: int | None = None, limit: int | None = None, backend: str = "auto",
+    watch: Watch = SILENT,
+) -> Evaluation:  # fmt: skip
+    """Measure the accuracy of a network under a schedule, by default what it was trained for."""
+    metadata, tensors = load_checkpoint(checkpoint)
+    converted = bool(under("integer.", tensors))
+    if schedule is None:
+        schedule = "own" if metadata.delays is not None else "full" if converted else QNN
+    examples = load_split(data, split, limit, metadata.words)
+    if schedule == QNN:
+        if qk_prefix is not None:
+            raise FalconError("the QNN has no slots, so no Q/K prefix; choose a --schedule")
+        model = model_of(metadata, tensors, checkpoint).to(device())
+        with watch.bar("QNN", len(examples)) as advance:
+            found = qnn_predictions(model, examples, advance=advance)
+        return evaluation(schedule, None, found, examples)
+    snn, metadata = load_network(checkpoint, qk_prefix)
+    delays = delays_of(schedule, snn.network, metadata.delays)
+    with watch.bar("SNN", len(examples)) as advance:
+        found = snn_predictions(
+            snn.to(device()), examples, delays, backend=backend, advance=advance
+        )
+    return evaluation(schedule, delays, found, examples)
+
+
+def convert_checkpoint(
+    checkpoint: Path, out: Path, *, data: Data | None = None, split: str = "validation",
+    limit: int | None = None, qk_prefix: int | None = None, backend: str = "auto",
+    watch: Watch = SILENT,
+) -> tuple[Snn, dict[str, Any] | None]:  # fmt: skip
+    """Write the integers of a checkpoint; with data, check them against the QNN first."""
+    metadata, tensors = load_checkpoint(checkpoint)
+    model = model_of(metadata, tensors, checkpoint)
+    network = model.network if qk_prefix is None else model.network.with_prefix(qk_prefix)
+    snn, checked = convert(model, network), None
+    if data is not None:
+        examples = load_split(data, split, limit, metadata.words)
+        checked = {"data": str(data), "split": split} | check_conversion(
+            model, snn, examples, backend, watch
+        )
+    save_network(out, snn, metadata)
+    return snn, checked
+
+
+def check_conversion(
+    model: Qnn, snn: Snn, examples: "Examples", backend: str = "auto", watch: Watch = SILENT
+) -> dict[str, Any]:
+    """Full lookahead against the QNN in integers, and against the float QNN of training."""
+    moved, found = snn.to(device()), []
+    with watch.bar("check", len(examples)) as advance:
+        for x, lengths in batches(examples, device()):
+            found.append(check(moved, x, lengths, backend).cpu())
+            advance(len(x))
+    floats = qnn_predictions(model.to(device()), examples)
+    model.cpu()
+    predictions = torch.cat(found)
+    return {
+        "clips": len(examples),
+        "differing_counts": 0,
+        "differing_predictions": 0,
+        "float_differs": int((predictions != floats).sum()),
+        "accuracy": accuracy(predictions, examples),
+        "float_accuracy": accuracy(floats, examples),
+    }
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One network under a schedule on test clips: accuracy and energy."""
+
+    evaluation: Evaluation
+    energy: Energy
+
+
+def energy(
+    checkpoint: Path, data: Data, schedules: Sequence[str] = (), *,
+    more: Mapping[str, Delays] | None = None, split: str = "test", limit: int | None = None,
+    profile: Profile | None = None, backend: str = "auto", watch: Watch = SILENT,
+) -> dict[str, Measured]:  # fmt: skip
+    """What an inference costs: QNN, full lookahead, schedules by name, and more delays by name."""
+    metadata = load_metadata(checkpoint)
+    network = metadata.network
+    runs: dict[str, Delays | None] = {"QNN": None, "full": delays_of("full", network, None)}
+    for name in schedules or default_schedules(metadata):
+        runs[name] = delays_of(name, network, metadata.delays)
+    runs |= more or {}
+    snn = load_network(checkpoint)[0].to(device())
+    examples = load_split(data, split, limit, metadata.words)
+    with watch.bar("spikes", len(runs) * len(examples)) as advance:
+        return {
+            name: measure(snn, examples, delays, profile or load_profile(), name, backend, advance)
+            for name, delays in runs.items()
+        }
+
+
+def default_schedules(metadata: Metadata) -> list[str]:
+    """What is measured where nothing is asked for."""
+    return ["fastest"] if metadata.delays is None else ["own"]
+
+
+def measure(
+    snn: Snn, examples: "Examples", delays: Delays | None, profile: Profile, name: str,
+    backend: str = "auto", advance: Advance = lambda clips: None,
+) -> Measured:  # fmt: skip
+    """Accuracy and energy in one pass; no delays mean the QNN."""
+
+    def told() -> Iterator[tuple[torch.Tensor, torch.Tensor | None]]:
+        for x, lengths in batches(examples, snn.device):
+            yield x, lengths
+            advance(len(x))
+
+    measured, found = schedule_energy(snn, told(), delays, profile, backend)
+    return Measured(evaluation(name, delays, found, examples), measured)

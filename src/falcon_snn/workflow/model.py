@@ -1,0 +1,198 @@
+"""A network from a file, for Python: what it answers, when, and what that costs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from falcon_snn.data.audio import read_wave, to_16_khz_mono, to_int16
+from falcon_snn.data.features import BANDS, CLIP_SAMPLES, FRAMES, RATE_HZ, log_mel, one_second
+from falcon_snn.errors import FalconError
+from falcon_snn.hardware.profile import load_profile
+from falcon_snn.network.description import Network
+from falcon_snn.network.integer import Snn, Streams
+from falcon_snn.network.qnn import Qnn
+from falcon_snn.pipeline.schedule import Delays
+from falcon_snn.pipeline.timing import Timing, time_qnn, time_snn
+from falcon_snn.training.checkpoint import Metadata, load_metadata, load_model
+from falcon_snn.training.export import load_network
+from falcon_snn.training.pretrained import pretrained_names, pretrained_path
+from falcon_snn.training.recipe import PHASES
+from falcon_snn.workflow import measuring, run, searching, training
+from falcon_snn.workflow.networks import delays_of
+from falcon_snn.workflow.sources import Data
+from falcon_snn.workflow.watch import SILENT, Watch
+
+Schedule = str | Mapping[str, int] | None  # by name, as delays, or what the network was made for
+
+
+@dataclass(frozen=True)
+class Model:
+    """A checkpoint or converted network on disk; its weights are read when they are needed."""
+
+    path: Path
+
+    @cached_property
+    def metadata(self) -> Metadata:
+        return load_metadata(self.path)
+
+    @property
+    def network(self) -> Network:
+        """Its description."""
+        return self.metadata.network
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self.metadata.words
+
+    @cached_property
+    def snn(self) -> Snn:
+        """Its integers, on the CPU."""
+        return load_network(self.path)[0]
+
+    @cached_property
+    def qnn(self) -> Qnn:
+        """Its trainable network; a converted file has none."""
+        return load_model(self.path)[0]
+
+    def delays(self, schedule: Schedule = None) -> Delays:
+        """The delays of a schedule; by default its own, or full lookahead if it has none."""
+        if isinstance(schedule, Mapping):
+            return dict(schedule)
+        own = self.metadata.delays
+        return delays_of(schedule or ("full" if own is None else "own"), self.network, own)
+
+    def streams(self, x: Tensor, schedule: Schedule = None, backend: str = "auto") -> Streams:
+        """The spikes of every stage on inputs [clip, ...]."""
+        return self.snn.streams(x, None, self.delays(schedule), backend)
+
+    def predict(self, x: Any, schedule: Schedule = None) -> Tensor:
+        """The class index of each input, int64 [clip]."""
+        return self.snn.predict(torch.as_tensor(x), None, self.delays(schedule))
+
+    def ranking(self, streams: Streams, backend: str = "auto") -> list[tuple[str, float]]:
+        """Classes of the first input with their confidence, likeliest first."""
+        confidence = self.snn.logits(streams, None, backend)[0].softmax(dim=0)
+        order = confidence.argsort(descending=True, stable=True).tolist()
+        return [(self.classes[index], float(confidence[index])) for index in order]
+
+    def classify(
+        self, samples: Any, rate_hz: int = RATE_HZ, schedule: Schedule = None
+    ) -> list[tuple[str, float]]:
+        """Words with their confidence for the samples of one recording in -1..1."""
+        given = np.asarray(samples, dtype=np.float32)
+        if given.ndim > 2 or not given.size or rate_hz < 1 or not np.isfinite(given).all():
+            raise FalconError("give finite samples [sample] or [sample, channel] and their rate")
+        wave, _ = to_16_khz_mono(given.reshape(len(given), -1), rate_hz)
+        return self.ranking(self.streams(self.features(wave), schedule))
+
+    def features(self, wave: Any) -> Tensor:
+        """Network input [1, frame, band] of samples at 16 kHz."""
+        if self.network.source.input != (FRAMES, BANDS, 1):
+            raise FalconError(f"{self.path}: takes {self.network.source.input}, not recordings")
+        samples = torch.from_numpy(to_int16(wave))
+        padded = torch.nn.functional.pad(samples, (0, max(0, CLIP_SAMPLES - len(samples))))
+        return log_mel(one_second(padded[None], torch.tensor([len(samples)])))
+
+    def features_of_file(self, file: Path | str) -> Tensor:
+        """Network input of a recording."""
+        return self.features(read_wave(Path(file)))
+
+    def latency(self, schedule: Schedule = None, hardware: str | None = None) -> Timing:
+        """When everything happens on a chip; `.core_us` is the core latency. 'qnn' is its QNN."""
+        profile = load_profile(hardware)
+        if schedule == measuring.QNN:
+            return time_qnn(self.network.graph, profile)
+        return time_snn(self.network.graph, self.delays(schedule), profile)
+
+    def evaluate(
+        self, data: Data, split: str = "validation", schedule: str | None = None
+    ) -> measuring.Evaluation:
+        """How many clips of a split it labels rightly."""
+        return measuring.evaluate(self.path, data, split=split, schedule=schedule)
+
+    def energy(
+        self, data: Data, split: str = "test", hardware: str | None = None,
+        limit: int | None = None,
+    ) -> dict[str, measuring.Measured]:  # fmt: skip
+        """What an inference costs, as QNN, with full lookahead and under its own schedule."""
+        profile = load_profile(hardware)
+        return measuring.energy(self.path, data, split=split, profile=profile, limit=limit)
+
+
+def load(source: str | Path) -> Model:
+    """A network by name (`falcon-snn models` lists them) or from a checkpoint's path."""
+    if isinstance(source, str) and source in pretrained_names():
+        return Model(pretrained_path(source))
+    model = Model(Path(source))
+    _ = model.metadata  # says now what is wrong with the file
+    return model
+
+
+def train(
+    network: str | Qnn, data: Data, out: Path | str, *, recipe: str | Path | None = None,
+    epochs: int | None = None, slots: int | None = None, seed: int = 0, resume: bool = False,
+    watch: Watch = SILENT,
+) -> Model:  # fmt: skip
+    """Train a QNN: a built-in network by name, FILE.py:FUNCTION, or what `from_torch` gave."""
+    training.train(
+        network, data, out, recipe=recipe, epochs=epochs, slots=slots, seed=seed, resume=resume,
+        watch=watch,
+    )  # fmt: skip
+    return load(Path(out) / run.BEST)
+
+
+@dataclass(frozen=True)
+class Found:
+    """The schedules that a search chose, and all of its result."""
+
+    fastest: Delays
+    balanced: Delays
+    accurate: Delays
+    result: dict[str, Any]
+
+
+def search_delays(
+    model: Model, data: Data, out: Path | str, *, hardware: str | None = None,
+    settings: searching.SearchSettings | None = None, resume: bool = False, watch: Watch = SILENT,
+) -> Found:  # fmt: skip
+    """Where a network should wait, under the latency of its QNN."""
+    longest = min(3, model.network.slots)
+    settings = settings or searching.SearchSettings(delta_max=longest)
+    result = searching.search(
+        model.path, data, out, settings, profile=load_profile(hardware), resume=resume, watch=watch
+    )
+
+    def chosen(name: str) -> Delays:
+        listed = result["evaluated"][result["chosen"][name]]["delays"]
+        return {boundary: listed.get(boundary, 1) for boundary in model.network.boundaries}
+
+    return Found(chosen("fastest"), chosen("balanced"), chosen("accurate"), result)
+
+
+def adapt(
+    model: Model, data: Data, schedule: Schedule, out: Path | str, *,
+    recipes: Mapping[str, str | Path] | None = None, epochs: int | None = None,
+    phases: tuple[str, ...] = PHASES, seed: int = 0, resume: bool = False,
+    watch: Watch = SILENT,
+) -> Model:  # fmt: skip
+    """Train the spiking network under a schedule; the best epoch of all phases."""
+    training.adapt(
+        model.path, model.delays(schedule), data, out, phases=phases, recipes=recipes,
+        epochs=epochs, seed=seed, resume=resume, watch=watch,
+        schedule=schedule if isinstance(schedule, str) else "",
+    )  # fmt: skip
+    return load(Path(out) / run.BEST)
+
+
+def convert(
+    model: Model, out: Path | str, *, data: Data | None = None, qk_prefix: int | None = None
+) -> Model:
+    """Write a network's integers; with data, checked against the QNN stage by stage."""
+    measuring.convert_checkpoint(model.path, Path(out), data=data, qk_prefix=qk_prefix)
+    return load(Path(out))

@@ -1,0 +1,270 @@
+"""The main job in one piece: train, convert, search, adapt, measure and report, step by step."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from falcon_snn.errors import FalconError
+from falcon_snn.files import read_json, replacing, sha256_of, write_json, write_text
+from falcon_snn.hardware.profile import Profile, load_profile, profile_toml
+from falcon_snn.workflow.sources import Data, data_source, fingerprint, load_split
+from falcon_snn.workflow.steps import RUN_FILE, Run, Step
+from falcon_snn.workflow.watch import SILENT, Watch
+
+if TYPE_CHECKING:
+    from falcon_snn.training.recipe import Recipe
+
+BEST = "best.safetensors"
+CONVERTED = "network.safetensors"
+CHOSEN = ("fastest", "balanced", "accurate")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All that the result of a run depends on."""
+
+    data: str
+    fingerprint: dict[str, Any]  # of the data and the checkpoint to start from
+    network: str  # by name or FILE.py:FUNCTION, if it is to be trained
+    network_sha256: str | None  # of that file
+    slots: int | None
+    qnn_recipe: "Recipe | None"  # None where a checkpoint is given
+    adapt_recipes: dict[str, "Recipe"]
+    seed: int
+    profile: Profile
+    tau: float
+    delta_max: int
+    search_clips: int | None  # None: all
+    random: int
+
+
+def run(
+    data: Data, out: Path | str, *, network: str = "tiny", slots: int | None = None,
+    start: Path | None = None, recipes: Mapping[str, str | Path] | None = None,
+    epochs: Mapping[str, int] | None = None, phases: Sequence[str] = ("qat", "tune", "joint"),
+    profile: Profile | None = None, tau: float = 2.0, delta_max: int = 3,
+    search_clips: int | None = None, random: int = 10, seed: int = 0, only: str | None = None,
+    facts: Mapping[str, Any] | None = None, watch: Watch = SILENT,
+) -> Path:  # fmt: skip
+    """Do what is not done yet of the main job; gives the path of its page.
+
+    `start` is a QNN to start from instead of training `network`. `facts` go into `run.json`.
+    """
+    from falcon_snn.report.provenance import commit, machine, versions
+    from falcon_snn.report.run_report import HARDWARE, PAGE
+    from falcon_snn.workflow.training import read_recipe
+
+    recipes, epochs, profile = recipes or {}, epochs or {}, profile or load_profile()
+    names = (["qnn"] if start is None else []) + list(phases)
+    plans = {
+        name: read_recipe(name, recipes.get(name, name), data, epochs.get(name)) for name in names
+    }
+    own = Path(network.rpartition(":")[0])
+    settings = Settings(
+        data=data_source(data),
+        fingerprint=fingerprint(data, start=start),
+        network=network,
+        network_sha256=sha256_of(own) if start is None and own.is_file() else None,
+        slots=slots,
+        qnn_recipe=plans.pop("qnn", None),
+        adapt_recipes=plans,
+        seed=seed,
+        profile=profile,
+        tau=tau,
+        delta_max=delta_max,
+        search_clips=search_clips,
+        random=random,
+    )
+    steps = main_steps(settings, start, watch)
+    if only is not None and only not in [step.name for step in steps]:
+        raise FalconError(f"no step '{only}'; choose one of {', '.join(s.name for s in steps)}")
+    job = Run(Path(out), asdict(settings))
+    job.demand_own()
+    write_json(job.folder / RUN_FILE, {
+        **(facts or {}), "settings": job.settings, "versions": versions(), "machine": machine(),
+        "commit": commit(),
+    })  # fmt: skip
+    write_text(job.folder / HARDWARE, profile_toml(profile))
+    for number, step in enumerate(steps, start=1):
+        if job.valid(step):
+            watch.notice(f"{number}/{len(steps)} {step.name}: done already")
+            continue
+        if only is not None and step.name != only:
+            if step.name in _needed(steps, only):
+                raise FalconError(
+                    f"step '{only}' needs '{step.name}', whose result is not there or was made "
+                    "with other settings; run without --only"
+                )
+            continue
+        watch.notice(f"{number}/{len(steps)} {step.name}: {step.does}")
+        seconds = job.execute(step)
+        watch.notice(f"    {seconds:.1f} s")
+    return job.path("report", PAGE)
+
+
+def main_steps(settings: Settings, start: Path | None, watch: Watch = SILENT) -> list[Step]:
+    """The main job, in order."""
+
+    def step(
+        name: str, does: str, work: Any, uses: tuple[str, ...] = (), after: tuple[str, ...] = ()
+    ) -> Step:
+        return Step(name, does, partial(work, settings, watch), uses, after)
+
+    return [
+        step("features", "all clips as the network sees them", _features,
+             uses=("data", "fingerprint")),
+        step("qnn", "the quantised network, trained or taken from a checkpoint",
+             partial(_qnn, start),
+             uses=("network", "network_sha256", "slots", "fingerprint", "qnn_recipe", "seed"),
+             after=("features",)),
+        step("convert", "its spiking network in integers, checked clip by clip", _convert,
+             after=("features", "qnn")),
+        step("search", "where to wait: Fastest, Balanced and Accurate", _search,
+             uses=("profile", "tau", "delta_max", "search_clips", "random", "seed"),
+             after=("features", "convert")),
+        step("adapt", "training under each of the three schedules", _adapt,
+             uses=("adapt_recipes", "seed"), after=("features", "qnn", "search")),
+        step("measure", "accuracy and energy on the test clips", _measure, uses=("profile",),
+             after=("features", "convert", "adapt")),
+        step("report", "tables and figures in one page", _report,
+             uses=("profile",), after=("convert", "search", "adapt", "measure")),
+    ]  # fmt: skip
+
+
+def _needed(steps: list[Step], name: str) -> set[str]:
+    """The steps that a step reads from, directly or through others."""
+    before = {step.name: set(step.after) for step in steps}
+    needed = set(before[name])
+    for other in before[name]:
+        needed |= _needed(steps, other)
+    return needed
+
+
+def _features(settings: Settings, watch: Watch, run: Run, folder: Path) -> None:
+    from falcon_snn.data.examples import load_examples
+
+    clips: dict[str, int] = {}
+    for split in ("training", "validation", "testing"):
+        with watch.bar(split) as advance:
+            examples = load_examples(settings.data, split, advance=advance)
+        clips[split] = len(examples)
+    write_json(folder / "facts.json", {"words": list(examples.words), "clips": clips})
+
+
+def _qnn(start: Path | None, settings: Settings, watch: Watch, run: Run, folder: Path) -> None:
+    from falcon_snn.training.checkpoint import demand_words, load_model
+    from falcon_snn.workflow.networks import qnn_for
+    from falcon_snn.workflow.training import Start, open_training, run_phase
+
+    if start is not None:
+        _, metadata = load_model(start)
+        demand_words(start, metadata.words, _words(run))
+        with replacing(folder / BEST) as temporary:
+            shutil.copyfile(start, temporary)
+        return
+    recipe = settings.qnn_recipe
+    assert recipe is not None
+    with open_training(settings.data, [recipe], seed=settings.seed, watch=watch) as session:
+        model = qnn_for(settings.network, session.validation, settings.slots)
+        begin = Start(model, facts=settings.fingerprint)
+        run_phase(session, recipe, begin, folder, resume=True)
+
+
+def _convert(settings: Settings, watch: Watch, run: Run, folder: Path) -> None:
+    from falcon_snn.network.convert import conversion_report
+    from falcon_snn.workflow.measuring import convert_checkpoint
+
+    snn, checked = convert_checkpoint(
+        run.path("qnn", BEST), folder / CONVERTED, data=settings.data, watch=watch
+    )
+    stages = [asdict(row) for row in conversion_report(snn)]
+    write_json(folder / "conversion.json", {"check": checked, "stages": stages})
+
+
+def _search(settings: Settings, watch: Watch, run: Run, folder: Path) -> None:
+    from falcon_snn.training.checkpoint import load_metadata
+    from falcon_snn.workflow.searching import SearchSettings, search
+
+    converted = run.path("convert", CONVERTED)
+    longest = min(settings.delta_max, load_metadata(converted).network.slots)
+    search(
+        converted, settings.data, folder,
+        SearchSettings(tau=settings.tau, delta_max=longest, limit=settings.search_clips,
+                       random=settings.random, seed=settings.seed),
+        profile=settings.profile, resume=True, watch=watch,
+    )  # fmt: skip
+
+
+def _adapt(settings: Settings, watch: Watch, run: Run, folder: Path) -> None:
+    from falcon_snn.pipeline.schedule import read_schedule
+    from falcon_snn.training.checkpoint import load_model
+    from falcon_snn.workflow.training import Start, adapt_phases, open_training
+
+    checkpoint, plans = run.path("qnn", BEST), settings.adapt_recipes
+    adapted: dict[str, dict[str, Any]] = {}
+    with open_training(
+        settings.data, list(plans.values()), seed=settings.seed, watch=watch
+    ) as session:
+        for name in CHOSEN:
+            model, metadata = load_model(checkpoint)
+            network = metadata.network
+            file = run.path("search", f"{name}.json")
+            delays = read_schedule(file, network.boundaries, network.slots)
+            same = next((row for row in adapted.values() if row["delays"] == delays), None)
+            if same is not None:  # the search chose one schedule twice
+                adapted[name] = same
+                continue
+            facts = {**settings.fingerprint, "schedule": name}
+            # A recipe that distils follows the network that the run started from.
+            begin = Start(model, delays, (checkpoint,), facts)
+            best = adapt_phases(session, plans, begin, folder / name, resume=True)
+            adapted[name] = {"folder": name, "delays": delays, "validation_percent": best}
+    write_json(folder / "adapted.json", adapted)
+
+
+def _measure(settings: Settings, watch: Watch, run: Run, folder: Path) -> None:
+    """The test clips are looked at here and nowhere else, once per network."""
+    from falcon_snn.report.energy import Configuration, energy_report
+    from falcon_snn.training.export import load_network
+    from falcon_snn.workflow.measuring import Measured, measure
+    from falcon_snn.workflow.networks import delays_of
+    from falcon_snn.workflow.sources import device
+
+    converted = run.path("convert", CONVERTED)
+    full = delays_of("full", load_network(converted)[0].network, None)
+    jobs: dict[str, tuple[Path, dict[str, int] | None]] = {
+        "QNN": (converted, None), "full": (converted, full),
+    }  # fmt: skip
+    for name, row in read_json(run.path("adapt", "adapted.json")).items():
+        jobs[name] = (run.path("adapt", row["folder"], BEST), row["delays"])
+    examples = load_split(settings.data, "test", None, _words(run))
+    done: dict[tuple[Path, str], Measured] = {}
+    rows, tested = [], {}
+    for name, (file, delays) in jobs.items():
+        key = (file, str(delays))
+        if key not in done:
+            snn = load_network(file)[0].to(device())
+            with watch.bar(name, len(examples)) as advance:
+                done[key] = measure(snn, examples, delays, settings.profile, name, advance=advance)
+        one = done[key].evaluation
+        rows.append(Configuration(name, delays, done[key].energy, one.accuracy))
+        tested[name] = {
+            "right": one.right, "percent": one.accuracy, "recall": one.recall,
+            "interval": [low_or_high / 100 for low_or_high in one.interval],
+        }  # fmt: skip
+    write_json(folder / "accuracy.json", {"clips": len(examples), "networks": tested})
+    balanced = next(row for row in rows if row.name == "balanced")
+    write_json(folder / "energy.json", energy_report("", rows, balanced))
+
+
+def _words(run: Run) -> tuple[str, ...]:
+    return tuple(read_json(run.path("features", "facts.json"))["words"])
+
+
+def _report(settings: Settings, watch: Watch, run: Run, folder: Path) -> None:
+    from falcon_snn.report.run_report import write_run_report
+
+    write_run_report(run.folder, folder)

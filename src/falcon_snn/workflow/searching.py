@@ -1,0 +1,177 @@
+"""Where to wait: a search from a checkpoint and data to the chosen schedules."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from falcon_snn.errors import FalconError
+from falcon_snn.hardware.profile import Profile, load_profile
+from falcon_snn.network.description import Network
+from falcon_snn.pipeline.batch import core_cycles_many
+from falcon_snn.pipeline.timing import qnn_cycles
+from falcon_snn.search.frontier import FrontierSettings, frontier
+from falcon_snn.search.network_predictor import NetworkPredictor
+from falcon_snn.search.pds import Gates, pds
+from falcon_snn.search.predictor import Engine, local_engine
+from falcon_snn.search.ray_engine import ray_engine
+from falcon_snn.search.run import Method, Surroundings, run_search
+from falcon_snn.search.space import Space
+from falcon_snn.training.checkpoint import load_metadata
+from falcon_snn.training.export import load_network
+from falcon_snn.workflow.sources import Data, chosen, data_source, fingerprint, load_split
+from falcon_snn.workflow.watch import SILENT, Watch
+
+METHODS = ("pds", "frontier")
+ENGINES = ("local", "ray")
+DEVICES = ("auto", "cpu", "cuda")
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """How a search goes; the defaults are the paper's."""
+
+    method: str = "pds"
+    tau: float = 2.0  # smallest rescue score (R - H) / sqrt(R + H)
+    eps: float = 0.001  # smallest accuracy gain of a step
+    delta_max: int = 3  # longest delay
+    budget_us: float | None = None  # latency to stay under; None: the matched QNN's
+    evaluations: int | None = None  # schedules that frontier evaluates; None: 10 per boundary
+    split_half: bool = False  # search on one half of validation, report on the other
+    limit: int | None = None  # clips; None: all
+    random: int = 10  # random schedules beside each chosen one
+    seed: int = 1  # of the random schedules
+    engine: str = "local"
+    workers: int = 2
+    ray_address: str | None = None
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        for key, allowed in (("method", METHODS), ("engine", ENGINES), ("device", DEVICES)):
+            if getattr(self, key) not in allowed:
+                raise FalconError(
+                    f"--{key} is '{getattr(self, key)[:40]}'; choose one of {', '.join(allowed)}"
+                )
+        for key in ("limit", "evaluations", "workers", "delta_max"):
+            value = getattr(self, key)
+            if value is not None and value < 1:
+                raise FalconError(f"--{key.replace('_', '-')} is {value}; it must be 1 or more")
+        for key in ("tau", "eps", "budget_us"):
+            value = getattr(self, key)
+            if value is not None and (not isfinite(value) or value < 0):
+                name = key.replace("_", "-")
+                raise FalconError(f"--{name} is {value}; it must be a number from 0 on")
+        if self.random < 0:
+            raise FalconError(f"--random is {self.random}; it must be 0 or more")
+
+
+def search(
+    checkpoint: Path, data: Data, out: Path | str, settings: SearchSettings | None = None, *,
+    profile: Profile | None = None, resume: bool = False, watch: Watch = SILENT,
+) -> dict[str, Any]:  # fmt: skip
+    """Search where a network should wait, under the latency of its QNN; `result.json` as data."""
+    settings, profile = settings or SearchSettings(), profile or load_profile()
+    network = load_metadata(checkpoint).network
+    if settings.delta_max > network.slots:
+        raise FalconError(f"--delta-max is {settings.delta_max}; it must lie in 1..{network.slots}")
+    space = search_space(network, profile, settings.delta_max, settings.budget_us)
+    if space.cycles([space.start])[0] >= space.budget_cycles:
+        watch.notice("even delay 1 everywhere is not under the budget: there is nothing to search")
+    predictor = partial(
+        predictor_of, checkpoint, data_source(data), limit=settings.limit, device=settings.device
+    )
+    half = 0 if settings.split_half else None
+    with _engine(settings, partial(predictor, half=half)) as engine, watch.schedules() as progress:
+        return run_search(
+            space,
+            engine,
+            _method(settings, space),
+            Surroundings(profile.cycle_ns, network.slots, settings.random, settings.seed),
+            out=Path(out),
+            facts=_facts(checkpoint, data, settings, profile),
+            resume=resume,
+            held_out=local_engine(predictor(half=1)) if settings.split_half else None,
+            progress=progress,
+        )
+
+
+def search_space(
+    network: Network, profile: Profile, delta_max: int, budget_us: float | None = None
+) -> Space:
+    """What a search may choose from; by default it stays under the network's QNN."""
+    graph = network.graph
+    budget_cycles = (
+        qnn_cycles(graph, profile)
+        if budget_us is None
+        else round(budget_us * 1000 / profile.cycle_ns)
+    )
+    return Space(
+        graph.boundaries,
+        lambda delays: core_cycles_many(graph, delays, profile),
+        budget_cycles,
+        delta_max,
+    )
+
+
+def predictor_of(
+    checkpoint: Path, data: str, *, limit: int | None = None, half: int | None = None,
+    device: str = "auto",
+) -> NetworkPredictor:  # fmt: skip
+    """The integer network of a checkpoint on validation clips, as a search asks it.
+
+    `half` 0 or 1 keeps every other clip, from the first or from the second on.
+    """
+    snn, metadata = load_network(checkpoint)
+    examples = load_split(data, "validation", limit, metadata.words)
+    if half is not None:
+        examples = chosen(examples, range(half, len(examples), 2))
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    return NetworkPredictor(snn.to(device), examples, 2048 if device == "cuda" else 64)
+
+
+def _facts(
+    checkpoint: Path, data: Data, settings: SearchSettings, profile: Profile
+) -> dict[str, Any]:
+    """What the result says about its origin, and what a resumed search must equal."""
+    known = {
+        "tau": settings.tau, "eps": settings.eps, "delta_max": settings.delta_max,
+        "seed": settings.seed,
+    }  # fmt: skip
+    if settings.method != "pds":
+        known["evaluations"] = settings.evaluations or 0
+    facts = fingerprint(data, start=checkpoint)
+    return {
+        "method": settings.method,
+        "settings": known,
+        "network": {"checkpoint": checkpoint.name, "sha256": facts["start"]},
+        "data": {
+            **facts["data"], "split": "validation", "limit": settings.limit,
+            "split_half": settings.split_half,
+        },
+        "hardware": {"profile": profile.name, "attention": profile.attention},
+        "random": settings.random,
+    }  # fmt: skip
+
+
+def _method(settings: SearchSettings, space: Space) -> Method:
+    gates = Gates(settings.tau, settings.eps)
+    if settings.method == "pds":
+        return partial(pds, gates=gates)
+    evaluations = settings.evaluations or 10 * len(space.boundaries)
+    return partial(frontier, settings=FrontierSettings(evaluations), gates=gates)
+
+
+@contextmanager
+def _engine(settings: SearchSettings, factory: "partial[NetworkPredictor]") -> Iterator[Engine]:
+    if settings.engine == "local":
+        yield local_engine(factory())
+    else:
+        gpu = settings.device == "cuda"
+        with ray_engine(factory, settings.workers, settings.ray_address, gpu=gpu) as engine:
+            yield engine

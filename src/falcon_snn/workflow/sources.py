@@ -1,0 +1,98 @@
+"""What a job depends on: its data, its checkpoint, its chip; one fingerprint for all jobs."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from falcon_snn.errors import FalconError
+from falcon_snn.files import sha256_of
+
+if TYPE_CHECKING:
+    import torch
+
+    from falcon_snn.data.examples import Examples
+    from falcon_snn.hardware.profile import Profile
+
+Data = str | Path | Mapping[str, Any]  # a source, or the arrays of an .npz file by name
+SPLITS = {"training": "training", "validation": "validation", "test": "testing"}
+
+
+def device() -> "torch.device":
+    """The GPU if there is one."""
+    import torch
+
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def data_source(data: Data) -> str:
+    """The source as text; arrays are kept in the cache under a name of their content."""
+    if not isinstance(data, Mapping):
+        return str(data)
+    from falcon_snn.data.cache import cache_folder, key_of
+    from falcon_snn.files import replacing
+
+    arrays = {name: np.ascontiguousarray(array) for name, array in data.items()}
+    key = key_of(
+        part
+        for name, array in sorted(arrays.items())
+        for part in (f"{name} {array.dtype} {array.shape}", array.tobytes())
+    )
+    path = cache_folder() / f"{key}.npz"
+    if not path.exists():
+        with replacing(path) as temporary:
+            np.savez(temporary, allow_pickle=False, **arrays)
+    return str(path)
+
+
+def load_split(
+    data: Data, split: str, limit: int | None = None, words: Sequence[str] | None = None
+) -> "Examples":
+    """Clips of a split, if their classes are the network's; `limit` takes some, evenly spaced."""
+    from falcon_snn.data.examples import load_examples
+
+    if split not in SPLITS:
+        raise FalconError(f"unknown split '{split[:40]}'; choose validation or test")
+    if limit is not None and limit < 1:
+        raise FalconError(f"a limit of {limit} clips; it must be 1 or more")
+    examples = load_examples(data_source(data), SPLITS[split])
+    if words is not None and tuple(examples.words) != tuple(words):
+        raise FalconError(
+            f"{data}: its {len(examples.words)} classes are not the {len(words)} of the network"
+        )
+    if limit is None or limit >= len(examples):
+        return examples
+    return chosen(examples, [index * len(examples) // limit for index in range(limit)])
+
+
+def chosen(examples: "Examples", indices: Iterable[int]) -> "Examples":
+    """Some of the clips, in the order of the indices."""
+    keep = list(indices)
+    return replace(
+        examples,
+        x=examples.x[keep],
+        lengths=examples.lengths[keep],
+        labels=examples.labels[keep],
+        names=[examples.names[index] for index in keep],
+    )
+
+
+def fingerprint(
+    data: Data, *, start: Path | None = None, teachers: Sequence[Path] = (),
+    profile: "Profile | None" = None, **settings: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """All that the result of a job depends on; a job of another fingerprint is not continued."""
+    from falcon_snn.data.examples import data_key
+    from falcon_snn.hardware.profile import profile_toml
+
+    source = data_source(data)
+    facts: dict[str, Any] = {"data": {"source": source, "key": data_key(source)}, **settings}
+    if start is not None:
+        facts["start"] = sha256_of(start)
+    if teachers:
+        facts["teachers"] = [sha256_of(teacher) for teacher in teachers]
+    if profile is not None:
+        facts["hardware"] = {"name": profile.name, "toml": profile_toml(profile)}
+    return facts

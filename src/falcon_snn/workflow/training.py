@@ -1,0 +1,276 @@
+"""Training as functions: devices and clips opened once, phases one after the other."""
+
+import logging
+import shutil
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from falcon_snn.data.augment import Augmentation
+from falcon_snn.data.examples import (
+    Examples,
+    Waves,
+    find_source,
+    kind_of,
+    load_examples,
+    load_noise,
+    load_waves,
+)
+from falcon_snn.errors import FalconError
+from falcon_snn.files import replacing
+from falcon_snn.network.qnn import Qnn, with_slots
+from falcon_snn.network.teacher import Teacher
+from falcon_snn.training.batches import Clips
+from falcon_snn.training.checkpoint import (
+    demand_same_network,
+    demand_words,
+    load_model,
+    load_teacher,
+)
+from falcon_snn.training.evaluate import validate
+from falcon_snn.training.loop import BEST, EpochResult
+from falcon_snn.training.loop import train as train_loop
+from falcon_snn.training.recipe import PHASES, Recipe, load_recipe
+from falcon_snn.training.step import Job
+from falcon_snn.workflow.networks import built_in, demand_fit, network_for, qnn_for
+from falcon_snn.workflow.sources import Data, data_source, fingerprint
+from falcon_snn.workflow.watch import SILENT, Watch
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+TEACHER = "teacher"  # the name of the float network to distil from
+
+
+@dataclass(frozen=True)
+class Session:
+    """Devices and clips, opened once for all phases."""
+
+    fabric: "Fabric"
+    training: Examples | Waves
+    noise: torch.Tensor
+    validation: Examples
+    seed: int
+    watch: Watch
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process speaks; with several, only the first does."""
+        return bool(self.fabric.global_rank == 0)
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a phase starts from, and what it runs under."""
+
+    model: Qnn | Teacher
+    delays: dict[str, int] | None = None
+    teachers: tuple[Path, ...] = ()
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@contextmanager
+def open_training(
+    data: Data, recipes: Sequence[Recipe], *, devices: int = 1, seed: int = 0,
+    watch: Watch = SILENT,
+) -> Iterator[Session]:  # fmt: skip
+    """Start the processes and load the clips that the recipes need."""
+    from lightning.fabric import Fabric
+
+    _quiet()
+    on_gpu = torch.cuda.is_available()
+    available = torch.cuda.device_count() if on_gpu else max(1, devices)
+    if not 1 <= devices <= available:
+        raise FalconError(f"{devices} devices; this machine has 1..{available}")
+    if not 0 <= seed < 1 << 40:
+        raise FalconError(f"seed is {str(seed)[:40]}; it must lie in 0..2^40")
+    torch.backends.cudnn.benchmark = on_gpu
+    torch.manual_seed(seed)
+    fabric = Fabric(
+        accelerator="cuda" if on_gpu else "cpu",
+        devices=devices,
+        strategy="ddp" if devices > 1 else "auto",
+        precision="bf16-mixed" if on_gpu else "32-true",
+    )
+    fabric.launch()
+    torch.manual_seed(seed)
+    source = data_source(data)
+    # The first process fills the cache of decoded clips, the others then find it filled.
+    with fabric.rank_zero_first(local=True):
+        sound = kind_of(find_source(source)) == "recordings"
+        waves = sound and any(recipe.needs_waves for recipe in recipes)
+        training = (load_waves if waves else load_examples)(source, "training")
+        noisy = waves and any(recipe.augment.noise_probability for recipe in recipes)
+        noise = load_noise(source) if noisy else torch.zeros(0)
+        validation = load_examples(source, "validation")
+    try:
+        told = watch if fabric.global_rank == 0 else SILENT
+        yield Session(fabric, training, noise, validation, seed, told)
+    finally:
+        if devices > 1 and torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
+
+
+def read_recipe(name: str, source: str | Path, data: Data, epochs: int | None = None) -> Recipe:
+    """The recipe of a phase; of one that comes along, only the augmentation that fits the data.
+
+    Those are made for sound: speed and noise need recordings, masks need a time axis.
+    """
+    recipe = load_recipe(source, epochs)
+    if recipe.spiking != (name in PHASES):
+        wanted = "spikes" if name in PHASES else "counts"
+        raise FalconError(f"recipe of {name}: 'forward' is '{recipe.forward}', not '{wanted}'")
+    if str(source) != name:
+        return recipe
+    kind = kind_of(find_source(data_source(data)))
+    if kind == "spikes":
+        return replace(recipe, augment=replace(recipe.augment, speed=0.0, noise_probability=0.0))
+    if kind != "recordings":
+        return replace(recipe, augment=Augmentation())
+    return recipe
+
+
+def demand_distilling(teachers: Sequence[Path], recipes: Iterable[Recipe]) -> None:
+    """Refuse a teacher that no recipe would follow."""
+    if teachers and not any(recipe.distil for recipe in recipes):
+        raise FalconError("--teacher: no recipe distils; set 'distil' above 0 in one")
+
+
+def run_phase(
+    session: Session, recipe: Recipe, start: Start, out: Path, *, resume: bool = False,
+    compiled: bool | None = None,
+) -> EpochResult:  # fmt: skip
+    """Train one phase into a folder."""
+    teachers = []
+    for path in start.teachers:
+        teacher, held = load_teacher(path)
+        demand_words(path, held.words, session.training.words)
+        teachers.append(session.fabric.to_device(teacher.requires_grad_(False)))
+    device = session.fabric.device
+    clips = Clips(session.training, recipe, device, session.noise)
+    job = Job(
+        model=start.model,
+        recipe=recipe,
+        clips=clips,
+        validation=session.validation,
+        out=out,
+        seed=session.seed,
+        delays=start.delays,
+        teachers=tuple(teachers),
+        resume=resume,
+        compile=device.type == "cuda" if compiled is None else compiled,
+        facts=start.facts,
+    )
+    with session.watch.phase(out.name, recipe.epochs, clips.steps()) as watch:
+        return train_loop(job, session.fabric, watch)
+
+
+def train(
+    network: str | Qnn, data: Data, out: Path | str, *, recipe: str | Path | None = None,
+    slots: int | None = None, epochs: int | None = None, seed: int = 0, devices: int = 1,
+    resume: bool = False, init: Path | None = None, teachers: Sequence[Path] = (),
+    compiled: bool | None = None, watch: Watch = SILENT,
+) -> EpochResult:  # fmt: skip
+    """Train a QNN (or a teacher) into a folder; a killed run goes on with `resume`.
+
+    `network` is a built-in name, "teacher", FILE.py:FUNCTION, or a QNN such as `from_torch` gives.
+    """
+    teaching = network == TEACHER
+    name = TEACHER if teaching else "qnn"
+    plan = read_recipe(name, recipe or name, data, epochs)
+    if teaching and init is not None:
+        raise FalconError("a teacher starts from scratch; leave out --init")
+    demand_distilling(teachers, [plan])
+    with open_training(data, [plan], devices=devices, seed=seed, watch=watch) as session:
+        model = _model(network, session.validation, slots, init)
+        facts = fingerprint(data, start=init, teachers=teachers)
+        start = Start(model, teachers=tuple(teachers), facts=facts)
+        return run_phase(session, plan, start, Path(out), resume=resume, compiled=compiled)
+
+
+def _model(
+    network: str | Qnn, examples: Examples, slots: int | None, init: Path | None
+) -> Qnn | Teacher:
+    if isinstance(network, Qnn):
+        demand_fit(network.network, examples)
+        return network
+    if network == TEACHER:
+        if tuple(examples.x.shape[1:]) == (98, 64):
+            return Teacher(built_in("medium", "gsc", classes=len(examples.words)))
+        return Teacher(network_for("medium", examples))
+    model = qnn_for(network, examples, slots)
+    if init is None:
+        return model
+    first, held = load_model(init)
+    demand_words(init, held.words, examples.words)
+    first = with_slots(first, model.network.slots)
+    demand_same_network(init, first.network, model.network)
+    return first
+
+
+def adapt(
+    checkpoint: Path, delays: dict[str, int], data: Data, out: Path | str, *,
+    phases: Sequence[str] = PHASES, recipes: Mapping[str, str | Path] | None = None,
+    qk_prefix: int | None = None, epochs: int | None = None, seed: int = 0, devices: int = 1,
+    resume: bool = False, teachers: Sequence[Path] = (), compiled: bool | None = None,
+    schedule: str = "", watch: Watch = SILENT,
+) -> float:  # fmt: skip
+    """Adapt a network to a schedule, phase after phase; the best validation accuracy in percent.
+
+    `out/best.safetensors` is the best epoch of all phases.
+    """
+    recipes = recipes or {}
+    plans = {
+        name: read_recipe(name, recipes.get(name, name), data, epochs) for name in phases
+    }  # fmt: skip
+    demand_distilling(teachers, plans.values())
+    model, metadata = load_model(checkpoint, qk_prefix)
+    with open_training(
+        data, list(plans.values()), devices=devices, seed=seed, watch=watch
+    ) as session:
+        demand_words(checkpoint, metadata.words, session.validation.words)
+        before = run_validation(session, model, delays)
+        session.watch.notice(f"validation accuracy before adaptation {before:.2f} %")
+        facts = fingerprint(data, start=checkpoint, teachers=teachers, schedule=schedule)
+        start = Start(model, delays, tuple(teachers), {**facts, "accuracy_before": before})
+        return adapt_phases(session, plans, start, Path(out), resume=resume, compiled=compiled)
+
+
+def adapt_phases(
+    session: Session, plans: Mapping[str, Recipe], start: Start, out: Path, *, resume: bool,
+    compiled: bool | None = None,
+) -> float:  # fmt: skip
+    """Phases one after the other, each in its folder; gives the best validation accuracy."""
+    best, best_accuracy = None, -1.0
+    for name, plan in plans.items():
+        begin = replace(start, teachers=start.teachers if plan.distil else ())
+        result = run_phase(session, plan, begin, out / name, resume=resume, compiled=compiled)
+        session.fabric.barrier()
+        phase_best = out / name / BEST
+        if result.best_accuracy > best_accuracy:
+            best, best_accuracy = phase_best, result.best_accuracy
+        # Each phase starts from the best epoch of the one before it.
+        start = replace(start, model=load_model(phase_best)[0])
+    assert best is not None
+    if session.leads:
+        with replacing(out / BEST) as temporary:
+            shutil.copyfile(best, temporary)
+    return best_accuracy
+
+
+def run_validation(session: Session, model: Qnn, delays: dict[str, int]) -> float:
+    """Validation accuracy in percent of a network as it is, under a schedule."""
+    session.fabric.to_device(model)
+    return validate(model, session.validation, delays)
+
+
+def _quiet() -> None:
+    """Leave out what the libraries say about themselves."""
+    logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
+    logging.getLogger("lightning.fabric.utilities.rank_zero").setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", message="Grad strides do not match", category=UserWarning)
