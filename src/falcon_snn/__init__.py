@@ -4,8 +4,13 @@ The names below are imported when they are first used, so that commands which ne
 (`falcon-snn latency`, for instance) start in a fraction of a second.
 """
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+# torch and numba bring an OpenMP pool each. Idle threads of one must not spin on the cores that the
+# other needs: on two cores that costs a factor of five. It counts until the first of them loads.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 if TYPE_CHECKING:
     from falcon_snn.interchange.torch_network import from_torch

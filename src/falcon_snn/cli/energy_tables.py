@@ -25,8 +25,8 @@ def print_tables(report: dict[str, Any]) -> None:
     for row in rows:
         table.add_row(
             row["name"], f"{row['accuracy']:.2f}", f"{row['latency_us']:.2f}",
-            f"{1e3 * row['arithmetic_mj']:.2f}", f"{row['analog_mj']:.4f}",
-            f"{1e3 * row['digital_mj']:.3f}", f"{row['core_mj']:.4f}", f"{row['edp_nj_s']:.2f}",
+            f"{1e3 * row['arithmetic_mj']:.2f}", f"{row['analog_mj']:.4g}",
+            f"{1e3 * row['digital_mj']:.3f}", f"{row['core_mj']:.4g}", f"{row['edp_nj_s']:.2f}",
             f"{row['spikes_per_neuron']:.3f}", "*" if row["on_front"] else "",
         )  # fmt: skip
     out.print(table)
@@ -37,7 +37,7 @@ def print_tables(report: dict[str, Any]) -> None:
     _print_shares([row for row in rows if not row["name"].startswith(FOUND)])
     slices = report["weight_slices"]
     more = ", ".join(
-        f"{one['weight_slices']}: {one['analog_mj']:.4f} mJ "
+        f"{one['weight_slices']}: {one['analog_mj']:.4g} mJ "
         f"({one['analog_mj'] / slices[0]['analog_mj']:.2f} x)"
         for one in slices
     )

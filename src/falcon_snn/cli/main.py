@@ -4,7 +4,6 @@ A command's file imports what it needs inside its function, so that `--help` and
 commands never load torch.
 """
 
-import os
 import sys
 from typing import Any
 
@@ -40,10 +39,6 @@ from falcon_snn.cli import (
     train,
 )
 from falcon_snn.errors import FalconError
-
-# torch and numba bring an OpenMP pool each. Idle threads of one must not spin on the cores that the
-# other needs: on two cores that costs a factor of five. It counts until the first of them loads.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # The order in which a person would meet them; `--help` lists them so.
 ORDER = (

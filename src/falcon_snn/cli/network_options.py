@@ -33,7 +33,7 @@ Teacher = typer.Option(
 Compiled = typer.Option(
     None, "--compile/--no-compile", help="torch.compile; by default on a GPU only."
 )
-Slots = typer.Option(None, "--slots", help="Spike slots T of every stage (default 7).")
+Slots = typer.Option(None, "--slots", help="Spike slots T of every stage (default: the network's).")
 QkPrefix = typer.Option(None, "--qk-prefix", help="Slots that Q and K wait for (default: all).")
 Hardware = typer.Option(None, "--hardware", help="Hardware profile: a shipped name or a TOML file.")
 Attention = typer.Option(None, "--attention", help="serial (the paper) or streamed.")

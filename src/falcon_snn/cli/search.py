@@ -18,12 +18,12 @@ def search(
     context: typer.Context,
     checkpoint: Path | None = options.Checkpoint,
     pretrained: str | None = options.Pretrained,
-    data: str | None = typer.Option(None, help="Data set: a name under FALCON_DATA or a path."),
+    data: str | None = typer.Option(None, help="Data set: a path, or a name in $FALCON_DATA."),
     folder: Path = typer.Option(Path("search-out"), "--out", help="Folder for result and journal."),
     method: str = typer.Option("pds", help="pds (the paper) or frontier (the whole front)."),
     tau: float = typer.Option(2.0, help="Smallest rescue score (R - H) / sqrt(R + H)."),
     eps: float = typer.Option(0.001, help="Smallest accuracy gain of a step."),
-    delta_max: int = typer.Option(3, help="Longest delay."),
+    delta_max: int | None = typer.Option(None, help="Longest delay (default 3, at most T)."),
     budget_us: float | None = typer.Option(None, help="Latency to stay under (default: the QNN)."),
     evaluations: int | None = typer.Option(
         None, help="Schedules that frontier evaluates (default: 10 per boundary)."

@@ -60,7 +60,7 @@ def _tile(inputs: int, outputs: int) -> dict[str, int]:
     if inputs <= _KEPT_INPUTS:
         return tile | {"STAGES": 2}
     if inputs <= 2 * _KEPT_INPUTS:
-        return tile | {"BLOCK_K": 256, "KEPT": True}
+        return tile | {"BLOCK_K": 256, "KEPT": inputs <= 1280}
     return tile | {"BLOCK_M": 128, "BLOCK_K": 256, "num_warps": 8}
 
 

@@ -162,8 +162,6 @@ def search_delays(
     settings: searching.SearchSettings | None = None, resume: bool = False, watch: Watch = SILENT,
 ) -> Found:  # fmt: skip
     """Where a network should wait, under the latency of its QNN."""
-    longest = min(3, model.network.slots)
-    settings = settings or searching.SearchSettings(delta_max=longest)
     result = searching.search(
         model.path, data, out, settings, profile=load_profile(hardware), resume=resume, watch=watch
     )

@@ -168,7 +168,7 @@ def _qnn(start: Path | None, settings: Settings, watch: Watch, run: Run, folder:
     recipe = settings.qnn_recipe
     assert recipe is not None
     with open_training(settings.data, [recipe], seed=settings.seed, watch=watch) as session:
-        model = qnn_for(settings.network, session.validation, settings.slots)
+        model = qnn_for(settings.network, session.samples, settings.slots)
         begin = Start(model, facts=settings.fingerprint)
         run_phase(session, recipe, begin, folder, resume=True)
 

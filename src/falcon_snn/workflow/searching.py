@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import isfinite
 from pathlib import Path
@@ -39,7 +39,7 @@ class SearchSettings:
     method: str = "pds"
     tau: float = 2.0  # smallest rescue score (R - H) / sqrt(R + H)
     eps: float = 0.001  # smallest accuracy gain of a step
-    delta_max: int = 3  # longest delay
+    delta_max: int | None = None  # longest delay; None: 3, or all slots if they are fewer
     budget_us: float | None = None  # latency to stay under; None: the matched QNN's
     evaluations: int | None = None  # schedules that frontier evaluates; None: 10 per boundary
     split_half: bool = False  # search on one half of validation, report on the other
@@ -77,9 +77,11 @@ def search(
     """Search where a network should wait, under the latency of its QNN; `result.json` as data."""
     settings, profile = settings or SearchSettings(), profile or load_profile()
     network = load_metadata(checkpoint).network
-    if settings.delta_max > network.slots:
-        raise FalconError(f"--delta-max is {settings.delta_max}; it must lie in 1..{network.slots}")
-    space = search_space(network, profile, settings.delta_max, settings.budget_us)
+    longest = min(3, network.slots) if settings.delta_max is None else settings.delta_max
+    if longest > network.slots:
+        raise FalconError(f"--delta-max is {longest}; it must lie in 1..{network.slots}")
+    settings = replace(settings, delta_max=longest)
+    space = search_space(network, profile, longest, settings.budget_us)
     if space.cycles([space.start])[0] >= space.budget_cycles:
         watch.notice("even delay 1 everywhere is not under the budget: there is nothing to search")
     predictor = partial(

@@ -59,6 +59,11 @@ class Session:
     watch: Watch
 
     @property
+    def samples(self) -> Examples:
+        """Samples to fit a network to: training ones, unless those are still recordings."""
+        return self.training if isinstance(self.training, Examples) else self.validation
+
+    @property
     def leads(self) -> bool:
         """Whether this process speaks; with several, only the first does."""
         return bool(self.fabric.global_rank == 0)
@@ -187,7 +192,7 @@ def train(
         raise FalconError("a teacher starts from scratch; leave out --init")
     demand_distilling(teachers, [plan])
     with open_training(data, [plan], devices=devices, seed=seed, watch=watch) as session:
-        model = _model(network, session.validation, slots, init)
+        model = _model(network, session.samples, slots, init)
         facts = fingerprint(data, start=init, teachers=teachers)
         start = Start(model, teachers=tuple(teachers), facts=facts)
         return run_phase(session, plan, start, Path(out), resume=resume, compiled=compiled)
