@@ -27,11 +27,6 @@ def quantise_weight(weight: Tensor, bits: int) -> Tensor:
     return straight_through((weight / scale).round() * scale, weight)
 
 
-def quantise_input(x: Tensor, levels: int) -> Tensor:
-    """Input features on a fixed grid of `levels` steps per unit, 8 bits signed."""
-    return (x * levels).round().clamp(-127, 127) / levels
-
-
 class Step(nn.Module):
     """A learned quantisation step alpha > 0, kept as its logarithm."""
 
