@@ -6,7 +6,14 @@ from librosa.feature import melspectrogram
 from librosa.filters import mel
 from tests.data_files import tone
 
-from falcon_snn.data.features import CLIP_SAMPLES, log_mel, mel_filters, one_second
+from falcon_snn.data.examples import load_waves
+from falcon_snn.data.features import (
+    CLIP_SAMPLES,
+    exact_log_mel,
+    log_mel,
+    mel_filters,
+    one_second,
+)
 
 
 def librosa_features(wave: np.ndarray[tuple[int], np.dtype[np.float32]]) -> torch.Tensor:
@@ -74,3 +81,22 @@ def test_training_cuts_at_random_and_the_seed_decides() -> None:
     assert not torch.equal(cuts[0], cuts[2])
     assert len(set(cuts[0].tolist())) > 1
     assert (cuts[0] <= 8_000).all()
+
+
+def test_integers_do_not_depend_on_batch_threads_or_rounding() -> None:
+    """A network reads features in steps of 1/32; in double none comes near a tie."""
+    waves = load_waves("embedded", "validation")
+    clips = one_second(waves.waves[::8], waves.lengths[::8]).double()
+    whole = log_mel(clips)
+    alone = torch.cat([log_mel(clip[None]) for clip in clips])
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1 if threads > 1 else 2)
+    other = log_mel(clips)
+    torch.set_num_threads(threads)
+    error = max(float((whole - one).abs().max()) for one in (alone, other))
+    assert error < 1e-11
+    steps = 32 * whole
+    distance = (steps - steps.floor() - 0.5).abs().min()
+    assert float(distance) > 1e3 * 32 * error
+    single = torch.cat([exact_log_mel(clip[None]) for clip in clips])
+    assert torch.equal((32 * exact_log_mel(clips)).round(), (32 * single).round())

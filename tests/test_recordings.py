@@ -245,7 +245,7 @@ def test_second_start_reads_no_recording(
         raise AssertionError("read again")
 
     monkeypatch.setattr("falcon_snn.data.folder.read_and_change", refuse)
-    monkeypatch.setattr(examples, "log_mel", refuse)
+    monkeypatch.setattr(examples, "exact_log_mel", refuse)
     assert torch.equal(load_examples(folder, "training").x, first.x)
     assert not [path for path in own_cache.iterdir() if path.name.startswith(".")]
 

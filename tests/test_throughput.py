@@ -142,3 +142,12 @@ def test_which_claims_survive() -> None:
         assert holds[published[key]] is (text != "Fastest beats a bit-parallel QNN")
     assert all(verdicts["Fastest beats the QNN", "neuron_step_cycles"].values())
     assert not verdicts["Fastest beats the QNN", "tile_rows"][256]
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [("tile_rows", "1:99999999999"), ("clock_mhz", "1:inf"), ("clock_mhz", "nan"), ("heads", "x")],
+)
+def test_values_that_no_sweep_can_take(key: str, text: str) -> None:
+    with pytest.raises(FalconError, match=f"for {key}"):
+        parse_values(key, text)

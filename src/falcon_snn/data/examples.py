@@ -22,15 +22,23 @@ from falcon_snn.data import arrays, folder, images, packed, ssc
 from falcon_snn.data.audio import log, pink_noise, read_wave
 from falcon_snn.data.cache import cache_folder, cached_array, key_of
 from falcon_snn.data.clips import Recordings, check_split, word_list
-from falcon_snn.data.features import BANDS, CLIP_SAMPLES, FRAMES, RATE_HZ, log_mel, one_second
+from falcon_snn.data.features import (
+    BANDS,
+    CLIP_SAMPLES,
+    FRAMES,
+    RATE_HZ,
+    exact_log_mel,
+    one_second,
+)
 from falcon_snn.errors import FalconError
 
 EMBEDDED = "embedded"
 Advance = Callable[[int], None]
 Kind = Literal["recordings", "spikes", "arrays", "images"]
-# Part of every cache key: raise it when decoding or features change.
+# Part of every cache key: raise it when decoding changes.
 _FORMAT = "1"
-_FEATURES_AT_ONCE = 1024
+_FEATURES_VERSION = "2"  # of the features alone: 1 was float32
+_FEATURES_AT_ONCE = 256
 _ACCEPTED = (
     "a folder of word/name.wav, a packed set, a folder of class/name.png (jpg, bmp, webp), "
     "SSC files (.h5) and arrays (.npz)"
@@ -223,11 +231,14 @@ def _load_features(path: Path, split: str, advance: Advance) -> Examples:
         for first in range(0, len(waves), _FEATURES_AT_ONCE):
             part = slice(first, first + _FEATURES_AT_ONCE)
             clips = one_second(waves.waves[part].to(device), waves.lengths[part])
-            out[part] = log_mel(clips).cpu().numpy()
+            out[part] = exact_log_mel(clips).cpu().numpy()
             advance(len(clips))
 
     x = cached_array(
-        f"{_key(recordings)}-features-{split}", (len(waves), FRAMES, BANDS), np.float32, fill
+        f"{_key(recordings)}-features{_FEATURES_VERSION}-{split}",
+        (len(waves), FRAMES, BANDS),
+        np.float32,
+        fill,
     )
     tokens = torch.full((len(waves),), FRAMES)
     return Examples(torch.from_numpy(x), tokens, waves.labels, waves.names, waves.words)

@@ -4,6 +4,11 @@
 spectrum, 64 triangular filters from 20 Hz to 8 kHz on the HTK mel scale without area
 normalisation, ln(x + 1e-6), then each clip is normalised by its own mean and standard deviation
 over all entries. Everything is batched torch and runs where its input lies.
+
+A network reads features as integers, in steps of 1/32. In float32 machines differ by up to about
+1e-5, which now and then moves one across a tie; so what is evaluated is computed in double, where
+they differ by some 1e-13 (`tests/test_features.py` shows how near ties real clips come). Training
+draws its clips anew anyway and stays in float32.
 """
 
 from functools import cache
@@ -39,18 +44,27 @@ def mel_filters() -> NDArray[np.float64]:
 
 
 @cache
-def _constants(device: torch.device) -> tuple[Tensor, Tensor]:
-    window = torch.hann_window(FFT_SAMPLES, dtype=torch.float64).float()
-    filters = torch.from_numpy(mel_filters()).float()
-    return window.to(device), filters.to(device)
+def _constants(device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    window = torch.hann_window(FFT_SAMPLES, dtype=torch.float64)
+    filters = torch.from_numpy(mel_filters())
+    return window.to(device, dtype), filters.to(device, dtype)
+
+
+def exact_log_mel(waves: Tensor) -> Tensor:
+    """The features by which a network is judged: the same integers on every machine."""
+    return log_mel(waves.double()).float()
 
 
 def log_mel(waves: Tensor) -> Tensor:
-    """Normalised log-mel features of clips: float [B, 16000] in -1..1 -> float32 [B, 98, 64]."""
-    window, filters = _constants(waves.device)
+    """Normalised log-mel features of clips: float [B, 16000] in -1..1 -> [B, 98, 64].
+
+    In double for waves in double, otherwise in float32.
+    """
+    waves = waves if waves.dtype == torch.float64 else waves.float()
+    window, filters = _constants(waves.device, waves.dtype)
     # Mixed precision would destroy the small powers, so it is off here whatever the caller set.
     with torch.autocast(waves.device.type, enabled=False):
-        frames = waves.float().unfold(-1, FFT_SAMPLES, HOP_SAMPLES) * window
+        frames = waves.unfold(-1, FFT_SAMPLES, HOP_SAMPLES) * window
         spectrum = torch.fft.rfft(frames)
         power = spectrum.real.square() + spectrum.imag.square()
         logs = torch.log(power @ filters + LOG_FLOOR)

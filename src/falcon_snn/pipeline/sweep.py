@@ -1,6 +1,7 @@
 """SNN and QNN at one point of a sweep, and how the values of a sweep are written."""
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any, NamedTuple
 
 from falcon_snn.errors import FalconError
@@ -8,6 +9,8 @@ from falcon_snn.hardware.profile import KEYS, Profile
 from falcon_snn.pipeline.graph import Graph
 from falcon_snn.pipeline.schedule import uniform
 from falcon_snn.pipeline.timing import time_qnn, time_snn
+
+MOST_VALUES = 1000  # of a sweep: more are a slip of the keyboard
 
 
 class Point(NamedTuple):
@@ -45,10 +48,17 @@ def parse_values(key: str, text: str) -> list[Any]:
             step = rest[0] if rest else 1
             if step <= 0 or len(rest) > 1:
                 raise ValueError
-            return [first + step * n for n in range(int((last - first) / step + 1e-9) + 1)]
-        return [int(part) if whole else float(part) for part in text.split(",")]
-    except ValueError:
+            count = int((last - first) / step + 1e-9) + 1
+            if count > MOST_VALUES:
+                raise FalconError(f"{count:,} values for {key}; at most {MOST_VALUES:,} are timed")
+            return [first + step * n for n in range(count)]
+        values = [int(part) if whole else float(part) for part in text.split(",")]
+        if not all(isfinite(value) for value in values):
+            raise ValueError
+        return values
+    except (ValueError, OverflowError):
         noun = "whole numbers" if whole else "numbers"
         raise FalconError(
-            f"values '{text}' for {key}: write {noun} as 1,2,4 or FIRST:LAST or FIRST:LAST:STEP"
+            f"values '{text[:60]}' for {key}: write {noun} as 1,2,4 or FIRST:LAST or "
+            "FIRST:LAST:STEP"
         ) from None

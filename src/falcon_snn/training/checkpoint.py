@@ -63,7 +63,10 @@ def save_checkpoint(path: Path, metadata: Metadata, tensors: dict[str, Tensor]) 
     """Write a checkpoint, whole or not at all."""
     held = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     with replacing(path) as temporary:
-        save_file(held, temporary, metadata={"falcon": metadata.as_json()})
+        try:
+            save_file(held, temporary, metadata={"falcon": metadata.as_json()})
+        except SafetensorError as error:  # a full disk, for instance
+            raise FalconError(f"{path}: writing failed ({error!s:.120})") from None
 
 
 def load_checkpoint(path: Path | str) -> tuple[Metadata, dict[str, Tensor]]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from falcon_snn.data.audio import read_wave, to_16_khz_mono, to_int16
-from falcon_snn.data.features import BANDS, CLIP_SAMPLES, FRAMES, RATE_HZ, log_mel, one_second
+from falcon_snn.data.features import BANDS, CLIP_SAMPLES, FRAMES, RATE_HZ, exact_log_mel, one_second
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import load_profile
 from falcon_snn.network.description import Network
@@ -97,7 +97,7 @@ class Model:
             raise FalconError(f"{self.path}: takes {self.network.source.input}, not recordings")
         samples = torch.from_numpy(to_int16(wave))
         padded = torch.nn.functional.pad(samples, (0, max(0, CLIP_SAMPLES - len(samples))))
-        return log_mel(one_second(padded[None], torch.tensor([len(samples)])))
+        return exact_log_mel(one_second(padded[None], torch.tensor([len(samples)])))
 
     def features_of_file(self, file: Path | str) -> Tensor:
         """Network input of a recording."""
