@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from difflib import get_close_matches
 from fractions import Fraction
 from functools import cached_property
@@ -54,6 +54,9 @@ class Profile:
 
     clock_mhz: float = _number("digital", 0.001, 1e5, "digital clock")
     neuron_step_cycles: int = _number("digital", 0, 65536, "scale, IF update and register")
+    neurons_per_unit: int = _number(
+        "digital", 1, 65536, "neurons that one unit serves in turn", default=1
+    )
     array_size: int = _number("digital", 1, 4096, "rows and columns of a systolic array")
     arrays: int = _number("digital", 1, 65536, "systolic arrays")
     engines: int = _number("digital", 1, 65536, "vector engines")
@@ -109,6 +112,11 @@ class Profile:
     def t_cycle_ns(self) -> float:
         """One analog access: t_cycle = t_set + t_ADC."""
         return float(_exact(self.t_set_ns) + _exact(self.t_adc_ns))
+
+    @property
+    def decision_cycles(self) -> int:
+        """One firing decision or code of all neurons; those of one unit follow cycle by cycle."""
+        return self.neuron_step_cycles + self.neurons_per_unit - 1
 
     @property
     def tile_row_groups(self) -> int:
@@ -168,6 +176,7 @@ class Key(NamedTuple):
     section: str
     kind: type
     optional: bool
+    default: Any  # what a file that leaves it out means, if not None
     limits: tuple[float, float] | None
     choices: tuple[str, ...] | None
     meaning: str
@@ -204,6 +213,7 @@ def _keys() -> dict[str, Key]:
             item.metadata["section"],
             kinds[item.type],  # type: ignore[index]
             item.type == float | None,
+            None if item.default is MISSING else item.default,
             item.metadata.get("range"),
             item.metadata.get("choices"),
             item.metadata["meaning"],
@@ -273,7 +283,10 @@ def parse_profile(text: str, file: str) -> Profile:
             key = _known_key(file, section, key_name)
             values[key_name], sources[key_name] = _value(file, key, entry)
     for key in KEYS.values():
-        if key.name not in values and not key.optional:
+        if key.name not in values and key.default is not None:
+            values[key.name] = key.default
+            sources[key.name] = Source("assumed", "not in the file; this is the default")
+        elif key.name not in values and not key.optional:
             raise FalconError(f"{file}: [{key.section}] {key.name} is missing; {key.allowed}")
     try:
         return Profile(name=name, sources=sources, **values)
