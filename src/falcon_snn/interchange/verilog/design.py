@@ -92,19 +92,18 @@ class Design:
         width, depth = _sum_bits(weight), 1 if prompt else self.network.slots
         file = self._file(f"{name}.hex", _bytes(weight.reshape(len(weight), -1)))
         source = self.streams[reads]
-        inputs = before[0] * before[1] * before[2]
         self._module("falcon_pass", f"{name}_pass", {"SLOTS": self.network.slots}, {
             "count": source.count, "start": self._new(f"{name}_start"),
             "slot": self._new(f"{name}_slot", 4), "done": self._new(f"{name}_done"),
         })  # fmt: skip
-        pick = f"{source.slots}[{name}_slot*{inputs}+:{inputs}]"
         self._module("falcon_macro", f"{name}_macro", {
             "LINES": before[0], "PIXELS": before[1], "CHANNELS": before[2], "OUTPUTS": after[2],
             "KERNEL_0": kernel[0], "KERNEL_1": kernel[1], "STRIDE_0": stride[0],
             "STRIDE_1": stride[1], "PADDING_0": padding[0], "PADDING_1": padding[1],
-            "N": size, "WIDTH": width, "CYCLES": cycles, "FILE": file,
+            "N": size, "WIDTH": width, "CYCLES": cycles, "SLOTS": self.network.slots,
+            "FILE": file,
         }, {
-            "start": f"{name}_start", "spikes": pick, "done": f"{name}_done",
+            "start": f"{name}_start", "slot": f"{name}_slot", "slots": source.slots, "done": f"{name}_done",
             "sums": self._new(f"{name}_sums", size * width),
         })  # fmt: skip
         return self._buffer(name, size, width, depth, f"{name}_done", f"{name}_sums")

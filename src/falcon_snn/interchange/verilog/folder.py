@@ -132,7 +132,7 @@ def testbench_sv(design: Design) -> str:
     boundaries, stages = len(network.boundaries), len(design.monitored)
     monitors = []
     for number, one in enumerate(design.monitored):
-        ports = "clk, load, check, ended, run, cycle".split(", ")
+        ports = ["clk", "load", "check", "ended", "run", "cycle"]
         wired = ", ".join(f".{port}({port})" for port in ports)
         monitors.append(
             f'  falcon_monitor #(.NAME("{one.stage.name}"), .WIDTH({one.bits}), '

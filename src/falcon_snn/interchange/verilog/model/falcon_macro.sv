@@ -1,6 +1,6 @@
 // The analog macro, behavioural: sums of one slot after CYCLES cycles. A vendor's model goes here.
 //
-// It takes `spikes` in the cycle of `start` and gives `done` with `sums` in the last cycle of the
+// It takes the spikes of `slot` in the cycle of `start` and gives `done` with `sums` in the last cycle of the
 // pass. The sums come from C++ (falcon_model.cpp); nothing here is analog.
 module falcon_macro #(
     parameter int LINES = 1,
@@ -16,12 +16,14 @@ module falcon_macro #(
     parameter int N = 1,  // outputs of all positions
     parameter int WIDTH = 8,  // bits of a sum
     parameter int CYCLES = 188,
+    parameter int SLOTS = 7,
     parameter FILE = "weights.hex"
 ) (
     input logic clk,
     input logic reset,
     input logic start,
-    input logic [LINES*PIXELS*CHANNELS-1:0] spikes,
+    input logic [3:0] slot,
+    input logic [SLOTS*LINES*PIXELS*CHANNELS-1:0] slots,
     output logic done,
     output logic [N*WIDTH-1:0] sums
 );
@@ -35,7 +37,7 @@ module falcon_macro #(
   import "DPI-C" function void falcon_macro_run(input int macro);
   import "DPI-C" function int falcon_macro_sum(input int macro, input int index);
 
-  int macro;
+  int macro, base;
   logic [31:0] left, word;
   initial
     macro = falcon_macro_new(
@@ -48,8 +50,9 @@ module falcon_macro #(
     if (reset) left <= 0;
     else if (start) begin
       left <= CYCLES - 1;
+      base = int'(slot) * INPUTS;
       for (int i = 0; i < INPUTS; i += 32) begin
-        for (int j = 0; j < 32; j++) word[j] = i + j < INPUTS ? spikes[i+j] : 1'b0;
+        for (int j = 0; j < 32; j++) word[j] = i + j < INPUTS ? slots[base+i+j] : 1'b0;
         falcon_macro_spikes(macro, i, word);
       end
       falcon_macro_run(macro);

@@ -51,11 +51,12 @@ module falcon_monitor #(
                        run, NAME, t, cycle, cycles[t]);
             told <= 1;
           end
-          if (slots[t*WIDTH+:WIDTH] !== expected[t]) begin
+          first = -1;
+          // Bit by bit: a comparison of whole slots becomes very much code in Verilator.
+          for (int i = WIDTH - 1; i >= 0; i--)
+            if (slots[t*WIDTH+i] !== expected[t][i]) first = i;
+          if (first >= 0) begin
             wrong_bits = wrong_bits + 1;
-            first = -1;
-            for (int i = WIDTH - 1; i >= 0; i--)
-              if (slots[t*WIDTH+i] !== expected[t][i]) first = i;
             if (!told)
               $display("DIFFERS run %0d, stage %s, slot %0d, cycle %0d: bit %0d of %0d is wrong",
                        run, NAME, t, cycle, first, WIDTH);
