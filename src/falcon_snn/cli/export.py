@@ -22,8 +22,8 @@ def export(
     ),
     schedule: str | None = typer.Option(
         None,
-        help="Delays for nir and verilog: fastest, balanced, accurate, full, uniform:D or a JSON file; by "
-        "default those that the network was trained under, or else fastest.",
+        help="Delays for nir and verilog: fastest, balanced, accurate, full, uniform:D or a JSON "
+        "file; by default those that the network was trained under, or else fastest.",
     ),
     hardware: str | None = options.Hardware,
     as_json: bool = JsonFlag,

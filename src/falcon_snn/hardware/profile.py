@@ -30,6 +30,10 @@ def _share(meaning: str) -> Any:
     return _number("energy", 0, 100, f"share of an access: {meaning}")
 
 
+def _unit(meaning: str) -> Any:
+    return _number("area", 0, 1e6, meaning, default=None)
+
+
 def _choice(section: str, choices: tuple[str, ...], meaning: str) -> Any:
     return field(metadata={"section": section, "choices": choices, "meaning": meaning})
 
@@ -86,6 +90,13 @@ class Profile:
     subarray_area_mm2: float | None = _number("area", 0, 1e6, "one analog sub-array", default=None)
     array_area_mm2: float | None = _number("area", 0, 1e6, "one systolic array", default=None)
     engine_area_mm2: float | None = _number("area", 0, 1e6, "one vector engine", default=None)
+    neuron_cells: float | None = _unit("cells of a neuron unit of its own")
+    neuron_area_um2: float | None = _unit("a neuron unit of its own")
+    shared_neuron_cells: float | None = _unit("cells of a unit for several neurons, no membranes")
+    shared_neuron_area_um2: float | None = _unit("a unit for several neurons, no membranes")
+    residual_cells: float | None = _unit("cells of a unit that adds spikes only")
+    residual_area_um2: float | None = _unit("a unit that adds spikes only")
+    stored_bit_area_um2: float | None = _unit("a stored bit: slots, codes, shared membranes")
 
     def __post_init__(self) -> None:
         for key in KEYS.values():

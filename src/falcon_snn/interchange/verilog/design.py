@@ -103,8 +103,8 @@ class Design:
             "N": size, "WIDTH": width, "CYCLES": cycles, "SLOTS": self.network.slots,
             "FILE": file,
         }, {
-            "start": f"{name}_start", "slot": f"{name}_slot", "slots": source.slots, "done": f"{name}_done",
-            "sums": self._new(f"{name}_sums", size * width),
+            "start": f"{name}_start", "slot": f"{name}_slot", "slots": source.slots,
+            "done": f"{name}_done", "sums": self._new(f"{name}_sums", size * width),
         })  # fmt: skip
         return self._buffer(name, size, width, depth, f"{name}_done", f"{name}_sums")
 

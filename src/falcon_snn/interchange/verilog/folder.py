@@ -77,20 +77,21 @@ def write_runs(folder: Path, design: Design, runs: Sequence[Run]) -> None:
 def _expected(one: Monitored, streams: Streams, design: Design) -> str:
     stream = design.network.inner(one.stage.name, streams[one.stage.name])
     if one.stage.emits == "codes":
-        return _line(stream.numpy().astype(np.int8).flatten().view(np.uint8)) + "\n"
+        return _words(stream.numpy().astype(np.int8).flatten().view(np.uint8))
     return _slots(stream, one.slots)
 
 
 def _slots(packed: Tensor, slots: int) -> str:
-    """A line per slot, the last neuron first."""
+    """Slot after slot, 32 neurons in a word, the first in its lowest bit."""
     flat = packed.numpy().flatten()
     return "".join(
-        _line(np.packbits((flat >> slot) & 1, bitorder="little")) + "\n" for slot in range(slots)
+        _words(np.packbits((flat >> slot) & 1, bitorder="little")) for slot in range(slots)
     )
 
 
-def _line(little: NDArray[np.uint8]) -> str:
-    return little[::-1].tobytes().hex()
+def _words(octets: NDArray[np.uint8]) -> str:
+    padded = np.pad(octets, (0, -len(octets) % 4)).view("<u4")
+    return "".join(f"{word:08x}\n" for word in padded.tolist())
 
 
 def _hex(values: Sequence[int]) -> str:
@@ -130,6 +131,7 @@ def testbench_sv(design: Design) -> str:
     network = design.network
     lines, pixels, channels = network.shapes[network.source.name]
     boundaries, stages = len(network.boundaries), len(design.monitored)
+    inputs = lines * pixels * channels
     monitors = []
     for number, one in enumerate(design.monitored):
         ports = ["clk", "load", "check", "ended", "run", "cycle"]
@@ -142,8 +144,9 @@ def testbench_sv(design: Design) -> str:
             f".wrong_cycles(wrong_cycles[{number}]));"
         )
     values = {
-        "SLOTS": network.slots, "INPUTS": lines * pixels * channels, "BOUNDARIES": boundaries,
-        "DELAYS": max(1, boundaries), "STAGES": stages, "MONITORS": "\n".join(monitors),
+        "SLOTS": network.slots, "INPUTS": inputs, "WORDS": -(-inputs // 32),
+        "BOUNDARIES": boundaries, "DELAYS": max(1, boundaries), "STAGES": stages,
+        "MONITORS": "\n".join(monitors),
     }  # fmt: skip
     template = resources.files("falcon_snn.interchange.verilog") / "text" / "testbench.sv"
     text = template.read_text("utf-8")

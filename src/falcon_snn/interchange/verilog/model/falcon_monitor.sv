@@ -17,7 +17,8 @@ module falcon_monitor #(
     output int wrong_bits,  // slots with a wrong bit, of all runs
     output int wrong_cycles  // slots in a wrong cycle, or that never came
 );
-  logic [WIDTH-1:0] expected[0:SLOTS-1];
+  localparam int WORDS = (WIDTH + 31) / 32;
+  logic [31:0] expected[0:SLOTS*WORDS-1];  // wide words would take long to read
   logic [31:0] cycles[0:SLOTS-1];
   int seen, first;
   logic told;
@@ -54,7 +55,7 @@ module falcon_monitor #(
           first = -1;
           // Bit by bit: a comparison of whole slots becomes very much code in Verilator.
           for (int i = WIDTH - 1; i >= 0; i--)
-            if (slots[t*WIDTH+i] !== expected[t][i]) first = i;
+            if (slots[t*WIDTH+i] !== expected[t*WORDS+i/32][i%32]) first = i;
           if (first >= 0) begin
             wrong_bits = wrong_bits + 1;
             if (!told)

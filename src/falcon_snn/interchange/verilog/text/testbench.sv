@@ -7,7 +7,7 @@ module testbench;
   int slots = 0, bits = 0, cycles = 0;
   string folder;
   logic [31:0] settings[0:@BOUNDARIES@];
-  logic [@INPUTS@-1:0] source[0:@SLOTS@-1];
+  logic [31:0] source[0:@SLOTS@*@WORDS@-1];
   logic [4*@DELAYS@-1:0] delays = 0;
   logic [@SLOTS@*@INPUTS@-1:0] source_slots;
   logic [3:0] source_count;
@@ -48,7 +48,9 @@ module testbench;
       $readmemh($sformatf("%s/%0d/delays.hex", folder, run), settings);
       $readmemh($sformatf("%s/%0d/source.hex", folder, run), source);
       for (int i = 0; i < @BOUNDARIES@; i++) delays[4*i+:4] = settings[i][3:0];
-      for (int t = 0; t < @SLOTS@; t++) source_slots[t*@INPUTS@+:@INPUTS@] = source[t];
+      for (int t = 0; t < @SLOTS@; t++)
+        for (int i = 0; i < @INPUTS@; i++)
+          source_slots[t*@INPUTS@+i] = source[t*@WORDS@+i/32][i%32];
       @(negedge clk) reset = 1;
       load = 1;
       @(negedge clk) load = 0;
