@@ -45,7 +45,8 @@ def verify(
     snn, metadata = load_network(checkpoint)
     x = random_inputs(snn.network, clips, seed)
     if data is not None:
-        x = load_split(data, "test", clips, metadata.words).x
+        x = load_split(data, "test", clips).x  # of any classes: nothing is labelled here
+        snn.network.source.fit(x[:1])
     chosen = {name: delays_of(name, snn.network, metadata.delays) for name in named}
     return verify_snn(snn, x, chosen, schedules, profile=profile, seed=seed, watch=watch)
 
