@@ -183,6 +183,8 @@ class Sample:
             if number == 0:
                 yield from self._take(stage, stage.name)
             yield self.env.timeout(self.profile.neuron_step_cycles)
+            for _ in range(1, self.profile.neurons_per_unit):  # one unit, neuron after neuron
+                yield self.env.timeout(1)
             for slot in slots:
                 self._done(stage, slot)
         self._give_back(stage, stage.name)

@@ -22,6 +22,7 @@ def random_profile(random: Random) -> Profile:
         tokens_per_copy=random.randint(1, 3),
         clock_mhz=random.choice([50.0, 100.0, 333.3]),
         neuron_step_cycles=random.randint(0, 12),
+        neurons_per_unit=random.choice([1, 1, 2, 5]),
         array_size=random.randint(1, 6),
         arrays=random.randint(1, 4),
         engines=random.randint(1, 4),

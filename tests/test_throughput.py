@@ -86,6 +86,24 @@ def test_resources_of_the_papers_mapping() -> None:
     assert count_resources(MEDIUM, own).analog_area_mm2 == found.tiles * 0.5
 
 
+def test_neuron_units_buffers_and_what_sharing_them_costs() -> None:
+    found = count_resources(MEDIUM, PAPER)
+    units = {unit.stage: unit for unit in found.units}
+    assert sum(unit.neurons for unit in found.units) == 652_288
+    assert units["stem.conv1"][1:5] == (75_264, 75_264, 7 * 75_264, 0)
+    assert units["block0.q"].buffer_bits == 8 * 98 * 160
+    assert units["block0.residual1"].cells == 391 * 98 * 160  # it adds spikes only
+    assert found.neuron_area_mm2 == pytest.approx(1060.8, abs=0.1)
+    shared = replace(PAPER, neurons_per_unit=32)
+    fewer = count_resources(MEDIUM, shared)
+    first = fewer.units[0]
+    assert first[1:5] == (75_264, 2352, 7 * 75_264, 32 * 75_264)
+    assert fewer.neuron_area_mm2 == pytest.approx(239.7, abs=0.1)
+    cycles = [time_snn(MEDIUM, FAST, chip).core_cycles for chip in (PAPER, shared)]
+    assert cycles == [11582, 12357]  # 31 cycles for each of the 25 decisions on the path
+    assert count_resources(MEDIUM, replace(PAPER, neuron_area_um2=None)).neuron_area_mm2 is None
+
+
 def test_sharing_arrays_saves_tiles_and_costs_time() -> None:
     curve = sharing_curve(MEDIUM, FAST, PAPER, [1, 2, 7, 98])
     assert [point.snn_us for point in curve] == sorted(point.snn_us for point in curve)

@@ -1,51 +1,75 @@
 """`falcon-snn export`: a trained network for other tools."""
 
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from falcon_snn.cli import network_options as options
 from falcon_snn.cli.output import JsonFlag, notice, print_json
 from falcon_snn.errors import FalconError
+from falcon_snn.pipeline.schedule import Delays
 
-FORMATS = ("nir", "onnx")
+FORMATS = ("nir", "onnx", "verilog")
 
 
 def export(
     checkpoint: Path | None = options.Checkpoint,
     pretrained: str | None = options.Pretrained,
-    target: Path = typer.Option(..., "--out", help="File to write."),
+    target: Path = typer.Option(..., "--out", help="File to write; verilog: a new folder."),
     file_format: str = typer.Option(
-        ..., "--format", help="nir (the spiking network) or onnx (the QNN)."
+        ..., "--format", help="nir or verilog (the spiking network), or onnx (the QNN)."
     ),
     schedule: str | None = typer.Option(
         None,
-        help="Delays for nir: fastest, balanced, accurate, full, uniform:D or a JSON file; by "
-        "default those that the network was trained under, or else fastest.",
+        help="Delays for nir and verilog: fastest, balanced, accurate, full, uniform:D or a JSON "
+        "file; by default those that the network was trained under, or else fastest.",
     ),
+    hardware: str | None = options.Hardware,
     as_json: bool = JsonFlag,
 ) -> None:
-    """Write the converted network as NIR, or the QNN as ONNX, and check the file by reading it."""
+    """Write the converted network as NIR or SystemVerilog, or the QNN as ONNX.
+
+    NIR and ONNX files are read back and compared. SystemVerilog comes with a testbench and two
+    expected runs on random inputs; `falcon-snn verify` runs many.
+    """
     from falcon_snn.interchange.nir_network import write_nir
     from falcon_snn.interchange.onnx_network import write_onnx
     from falcon_snn.training.export import load_network
     from falcon_snn.workflow.networks import delays_of
 
     if file_format not in FORMATS:
-        raise FalconError(f"--format is '{file_format}'; choose {' or '.join(FORMATS)}")
+        raise FalconError(f"--format is '{file_format}'; choose {', '.join(FORMATS)}")
     if file_format == "onnx" and schedule is not None:
         raise FalconError("the QNN has no slots, so no --schedule; leave it out or export nir")
     snn, metadata = load_network(options.network_file(checkpoint, pretrained))
     delays = None
-    if file_format == "nir":
+    if file_format != "onnx":
         chosen = schedule or ("own" if metadata.delays else "fastest")
         delays = delays_of(chosen, snn.network, metadata.delays)
+    if file_format == "verilog":
+        assert delays is not None
+        _verilog(target, snn, delays, hardware)
+    elif file_format == "nir":
+        assert delays is not None
         write_nir(target, snn, delays, metadata.words)
     else:
         notice("following the network through torch's exporter; Medium takes about a minute")
         write_onnx(target, snn, metadata.words)
     if as_json:
         print_json({"out": str(target), "format": file_format, "delays": delays})
+    if file_format == "verilog":
+        notice(f"{target}: run `make` there; the macro and attention are behavioural (README.md)")
+        return
     size = target.stat().st_size
     what = "read back and equal" if delays else "onnxruntime gives the scores of full lookahead"
     notice(f"{target}: {size:,} bytes, {what}")
+
+
+def _verilog(target: Path, snn: Any, delays: Delays, hardware: str | None) -> None:
+    from falcon_snn.hardware.profile import load_profile
+    from falcon_snn.interchange.verilog.folder import Run, write_folder
+    from falcon_snn.workflow.verify import random_inputs
+
+    x = random_inputs(snn.network, 2, seed=0)
+    write_folder(target, snn, load_profile(hardware), [Run(x[i : i + 1], delays) for i in (0, 1)])

@@ -37,6 +37,7 @@ from falcon_snn.cli import (
     theory,
     throughput,
     train,
+    verify,
 )
 from falcon_snn.errors import FalconError
 
@@ -44,7 +45,8 @@ from falcon_snn.errors import FalconError
 ORDER = (
     "doctor", "run", "report", "studio", "theory", "hardware", "latency", "throughput",
     "resources", "sweep", "related-work", "graph", "data", "describe", "train", "convert",
-    "evaluate", "search", "adapt", "energy", "classify", "export", "models", "results", "reproduce",
+    "evaluate", "search", "adapt", "energy", "classify", "export", "verify", "models", "results",
+    "reproduce",
 )  # fmt: skip
 
 
@@ -99,6 +101,7 @@ app.add_typer(search.app, name="search")
 app.command("adapt")(adapt.adapt)
 app.command("energy")(energy.energy)
 app.command("export")(export.export)
+app.command("verify")(verify.verify)
 app.command("classify")(classify.classify)
 app.command("studio")(studio.studio)
 

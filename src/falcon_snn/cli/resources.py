@@ -51,6 +51,8 @@ def resources(
         "vector_engines": counted.engines,
         "analog_area_mm2": counted.analog_area_mm2,
         "digital_area_mm2": counted.digital_area_mm2,
+        "neuron_area_mm2": counted.neuron_area_mm2,
+        "neuron_units": [unit._asdict() for unit in counted.units],
         "layers": [
             {**layer._asdict(), "cell_use": round(layer.cell_use, 4), "tiles": layer.tiles}
             for layer in counted.layers
@@ -71,7 +73,7 @@ def _print(report: dict[str, Any]) -> None:
         f"{report['neurons']:,} neurons, {report['systolic_arrays']} systolic arrays, "
         f"{report['vector_engines']} vector engines"
     )
-    for part in ("analog", "digital"):
+    for part in ("analog", "digital", "neuron"):
         area = report[f"{part}_area_mm2"]
         known = "unknown to this profile" if area is None else f"{area:,.2f} mm2"
         out.print(f"{part} area: {known}")
@@ -82,6 +84,16 @@ def _print(report: dict[str, Any]) -> None:
             f"{layer['tiles']:,}", f"{layer['cell_use']:.1%}",
         )  # fmt: skip
     out.print(layers)
+    units = Table("stage", "neurons", "units", "buffer bits", "membrane bits", "cells", "mm2")
+    for unit in report["neuron_units"]:
+        cells, area = unit["cells"], unit["area_mm2"]
+        units.add_row(
+            unit["stage"], f"{unit['neurons']:,}", f"{unit['units']:,}",
+            f"{unit['buffer_bits']:,}", f"{unit['membrane_bits']:,}",
+            "unknown" if cells is None else f"{cells:,.0f}",
+            "unknown" if area is None else f"{area:,.2f}",
+        )  # fmt: skip
+    out.print(units)
     curve = Table("tokens per copy", "tiles", "SNN us", "QNN us", "SNN per s", "QNN per s")
     for point in report["sharing"]:
         curve.add_row(

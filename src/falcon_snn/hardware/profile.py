@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from difflib import get_close_matches
 from fractions import Fraction
 from functools import cached_property
@@ -30,6 +30,10 @@ def _share(meaning: str) -> Any:
     return _number("energy", 0, 100, f"share of an access: {meaning}")
 
 
+def _unit(meaning: str) -> Any:
+    return _number("area", 0, 1e6, meaning, default=None)
+
+
 def _choice(section: str, choices: tuple[str, ...], meaning: str) -> Any:
     return field(metadata={"section": section, "choices": choices, "meaning": meaning})
 
@@ -54,6 +58,9 @@ class Profile:
 
     clock_mhz: float = _number("digital", 0.001, 1e5, "digital clock")
     neuron_step_cycles: int = _number("digital", 0, 65536, "scale, IF update and register")
+    neurons_per_unit: int = _number(
+        "digital", 1, 65536, "neurons that one unit serves in turn", default=1
+    )
     array_size: int = _number("digital", 1, 4096, "rows and columns of a systolic array")
     arrays: int = _number("digital", 1, 65536, "systolic arrays")
     engines: int = _number("digital", 1, 65536, "vector engines")
@@ -83,6 +90,13 @@ class Profile:
     subarray_area_mm2: float | None = _number("area", 0, 1e6, "one analog sub-array", default=None)
     array_area_mm2: float | None = _number("area", 0, 1e6, "one systolic array", default=None)
     engine_area_mm2: float | None = _number("area", 0, 1e6, "one vector engine", default=None)
+    neuron_cells: float | None = _unit("cells of a neuron unit of its own")
+    neuron_area_um2: float | None = _unit("a neuron unit of its own")
+    shared_neuron_cells: float | None = _unit("cells of a unit for several neurons, no membranes")
+    shared_neuron_area_um2: float | None = _unit("a unit for several neurons, no membranes")
+    residual_cells: float | None = _unit("cells of a unit that adds spikes only")
+    residual_area_um2: float | None = _unit("a unit that adds spikes only")
+    stored_bit_area_um2: float | None = _unit("a stored bit: slots, codes, shared membranes")
 
     def __post_init__(self) -> None:
         for key in KEYS.values():
@@ -109,6 +123,11 @@ class Profile:
     def t_cycle_ns(self) -> float:
         """One analog access: t_cycle = t_set + t_ADC."""
         return float(_exact(self.t_set_ns) + _exact(self.t_adc_ns))
+
+    @property
+    def decision_cycles(self) -> int:
+        """One firing decision or code of all neurons; those of one unit follow cycle by cycle."""
+        return self.neuron_step_cycles + self.neurons_per_unit - 1
 
     @property
     def tile_row_groups(self) -> int:
@@ -168,6 +187,7 @@ class Key(NamedTuple):
     section: str
     kind: type
     optional: bool
+    default: Any  # what a file that leaves it out means, if not None
     limits: tuple[float, float] | None
     choices: tuple[str, ...] | None
     meaning: str
@@ -204,6 +224,7 @@ def _keys() -> dict[str, Key]:
             item.metadata["section"],
             kinds[item.type],  # type: ignore[index]
             item.type == float | None,
+            None if item.default is MISSING else item.default,
             item.metadata.get("range"),
             item.metadata.get("choices"),
             item.metadata["meaning"],
@@ -273,7 +294,10 @@ def parse_profile(text: str, file: str) -> Profile:
             key = _known_key(file, section, key_name)
             values[key_name], sources[key_name] = _value(file, key, entry)
     for key in KEYS.values():
-        if key.name not in values and not key.optional:
+        if key.name not in values and key.default is not None:
+            values[key.name] = key.default
+            sources[key.name] = Source("assumed", "not in the file; this is the default")
+        elif key.name not in values and not key.optional:
             raise FalconError(f"{file}: [{key.section}] {key.name} is missing; {key.allowed}")
     try:
         return Profile(name=name, sources=sources, **values)

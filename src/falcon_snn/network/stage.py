@@ -115,3 +115,7 @@ class Stage(ABC):
     @abstractmethod
     def nir(self, export: Any) -> None:
         """Add its nodes to a NIR graph (`interchange/nir_network.py`)."""
+
+    @abstractmethod
+    def verilog(self, design: Any) -> None:
+        """Add its modules to a hardware description (`interchange/verilog/design.py`)."""

@@ -6,10 +6,12 @@ from typing import NamedTuple
 
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import Profile
-from falcon_snn.pipeline.graph import Graph
+from falcon_snn.pipeline.graph import INPUT, Graph, Stage
 from falcon_snn.pipeline.steps import digital_resource, qnn_plan, snn_plan
 from falcon_snn.pipeline.throughput import measure_throughput
 from falcon_snn.pipeline.timing import time_qnn, time_snn
+
+MEMBRANE_BITS = 32
 
 
 class LayerTiles(NamedTuple):
@@ -25,6 +27,18 @@ class LayerTiles(NamedTuple):
         return self.tiles_per_copy * self.copies
 
 
+class NeuronUnits(NamedTuple):
+    """The neurons of one firing or quantising stage, and what holds its results."""
+
+    stage: str
+    neurons: int
+    units: int  # neurons_per_unit neurons share one
+    buffer_bits: int  # T slots of every neuron, or an 8-bit code
+    membrane_bits: int  # outside the units, where they are shared
+    cells: float | None
+    area_mm2: float | None  # units, buffers and membranes
+
+
 @dataclass(frozen=True)
 class Resources:
     """Everything that the network occupies; areas are None where the profile knows none."""
@@ -35,6 +49,13 @@ class Resources:
     engines: int
     analog_area_mm2: float | None
     digital_area_mm2: float | None
+    units: tuple[NeuronUnits, ...]
+
+    @property
+    def neuron_area_mm2(self) -> float | None:
+        """Neuron units with their buffers and membranes, of all stages."""
+        areas = [unit.area_mm2 for unit in self.units]
+        return None if None in areas else sum(area for area in areas if area is not None)
 
     @property
     def tiles(self) -> int:
@@ -68,7 +89,43 @@ def count_resources(graph: Graph, profile: Profile) -> Resources:
     if profile.array_area_mm2 is not None and profile.engine_area_mm2 is not None:
         digital = arrays * profile.array_area_mm2 + engines * profile.engine_area_mm2
     area = None if profile.subarray_area_mm2 is None else tiles * profile.subarray_area_mm2
-    return Resources(tuple(layers), neurons, arrays, engines, area, digital)
+    units = neuron_units(graph, profile)
+    return Resources(tuple(layers), neurons, arrays, engines, area, digital, units)
+
+
+def neuron_units(graph: Graph, profile: Profile) -> tuple[NeuronUnits, ...]:
+    """Neuron units and buffers per stage. Sums that wait for a second input are not counted."""
+    kinds = {stage.name: stage.kind for stage in graph.stages}
+    sizes = {INPUT: 0}  # a graph does not say how wide its source is
+    found = []
+    for stage in graph.stages:
+        sizes[stage.name] = stage.rows * stage.columns * stage.copies
+        if stage.kind in ("neuron", "residual", "quantise"):
+            neurons = sizes[stage.name] = max(sizes[name] for name in stage.after)
+            spikes = not any(kinds.get(name) in ("analog", "product") for name in stage.after)
+            found.append(_neuron_units(stage, neurons, spikes, graph.slots, profile))
+    return tuple(found)
+
+
+def _neuron_units(
+    stage: Stage, neurons: int, spikes: bool, slots: int, profile: Profile
+) -> NeuronUnits:
+    shared = profile.neurons_per_unit > 1
+    units = -(-neurons // profile.neurons_per_unit)
+    bits = neurons * (8 if stage.kind == "quantise" else slots)
+    membranes = neurons * MEMBRANE_BITS if shared else 0
+    cells, area = profile.neuron_cells, profile.neuron_area_um2
+    if shared:
+        cells, area = profile.shared_neuron_cells, profile.shared_neuron_area_um2
+    elif spikes:
+        cells, area = profile.residual_cells, profile.residual_area_um2
+    bit = profile.stored_bit_area_um2
+    total = None
+    if area is not None and bit is not None:
+        total = (units * area + (bits + membranes) * bit) / 1e6
+    return NeuronUnits(
+        stage.name, neurons, units, bits, membranes, None if cells is None else units * cells, total
+    )
 
 
 class SharingPoint(NamedTuple):

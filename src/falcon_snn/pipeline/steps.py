@@ -80,7 +80,7 @@ def snn_plan(graph: Graph, delays: Mapping[str, int], profile: Profile) -> Plan:
             prefix = stage.prefix or graph.slots
             after = plan.slot(stage.after[0], prefix - 1)
             step = plan.add(
-                stage, "quantise", 0, profile.neuron_step_cycles, after, f"{stage.name} neurons"
+                stage, "quantise", 0, profile.decision_cycles, after, f"{stage.name} neurons"
             )
             plan.ready[stage.name] = (step,) * graph.slots
         else:
@@ -110,7 +110,7 @@ def qnn_plan(graph: Graph, profile: Profile, style: QnnStyle = "strict") -> Plan
             kind = "fire" if stage.fires else "quantise"
             plan.ready[stage.name] = tuple(
                 plan.add(
-                    stage, kind, part, profile.neuron_step_cycles,
+                    stage, kind, part, profile.decision_cycles,
                     tuple(step for name in stage.after for step in plan.slot(name, part)),
                     f"{stage.name} neurons {part}",
                 )
@@ -165,7 +165,7 @@ def _passes(plan: Plan, stage: Stage) -> None:
 
 def _fire(plan: Plan, stage: Stage, delay: int) -> None:
     last = plan.graph.slots - 1
-    cycles, neurons = plan.profile.neuron_step_cycles, f"{stage.name} neurons"
+    cycles, neurons = plan.profile.decision_cycles, f"{stage.name} neurons"
     inputs = [plan.ready[name] for name in stage.after if name != INPUT]
     steps: list[int] = []
     for slot in range(plan.graph.slots):

@@ -176,3 +176,6 @@ class Attention(Stage):
     def nir(self, export: Any) -> None:
         curve = {part: export.numbers(self, part) for part in _CURVE}
         export.neurons(self, self.reads, more={"heads": self.heads, **curve})
+
+    def verilog(self, design: Any) -> None:
+        design.attention(self)

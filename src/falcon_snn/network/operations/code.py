@@ -120,3 +120,6 @@ class Code(Stage):
         prefix = self.prefix or export.network.slots
         added = export.numbers(self, "bias") / prefix
         export.code(self, export.array(self, "", self.source, self.product, added), prefix)
+
+    def verilog(self, design: Any) -> None:
+        design.code(self, design.array(self, "", self.source, self.product))

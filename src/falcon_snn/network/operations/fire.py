@@ -223,6 +223,15 @@ class Fire(Stage):
             after.append(export.scale(self, suffix, before) if two else before)
         export.neurons(self, after, scaled=two)
 
+    def verilog(self, design: Any) -> None:
+        inputs = [
+            design.array(self, suffix, term.reads, term.product)
+            if term.product
+            else design.stream(term.reads)
+            for suffix, term in zip(SUFFIXES, self.terms, strict=False)
+        ]
+        design.neurons(self, inputs)
+
 
 def array_stage(network: Network, name: str, reads: str, product: Product) -> graph.Stage:
     """The analog array of a layer: positions and groups work side by side."""

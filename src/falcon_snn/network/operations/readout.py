@@ -168,3 +168,6 @@ class Readout(Stage):
 
     def nir(self, export: Any) -> None:
         export.readout(self)
+
+    def verilog(self, design: Any) -> None:
+        """It stands behind the timed core."""

@@ -204,3 +204,6 @@ class Source(Stage):
             added = export.numbers(self, "static") * export.network.slots
             before = export.array(self, "", before, self.product, added)
         export.neurons(self, (before,))
+
+    def verilog(self, design: Any) -> None:
+        design.source(self)

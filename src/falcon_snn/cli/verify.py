@@ -1,0 +1,59 @@
+"""`falcon-snn verify`: the latency, executed."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import typer
+
+from falcon_snn.cli import network_options as options
+from falcon_snn.cli.output import JsonFlag, out, print_json
+
+
+def verify(
+    checkpoint: Path | None = options.Checkpoint,
+    pretrained: str | None = options.Pretrained,
+    data: str | None = typer.Option(
+        None, "--data", help="Test clips of a data set; by default inputs are random numbers."
+    ),
+    clips: int = typer.Option(2, min=1, help="Inputs, each under every schedule."),
+    schedules: int = typer.Option(4, min=0, help="Random schedules."),
+    schedule: list[str] = typer.Option(
+        [], "--schedule", help="A schedule beside the random ones; may be repeated."
+    ),
+    hardware: str | None = options.Hardware,
+    seed: int = typer.Option(0, help="Of the random schedules and inputs."),
+    as_json: bool = JsonFlag,
+) -> None:
+    """Run a network as SystemVerilog in Verilator; compare every spike and every cycle."""
+    from falcon_snn.cli.watch import TerminalWatch
+    from falcon_snn.hardware.profile import load_profile
+    from falcon_snn.workflow.verify import verify as execute
+
+    found = execute(
+        options.network_file(checkpoint, pretrained), data, clips=clips, schedules=schedules,
+        named=schedule, profile=load_profile(hardware), seed=seed, watch=TerminalWatch(),
+    )  # fmt: skip
+    ran = found.simulated
+    if as_json:
+        print_json({
+            "network": found.network, "runs": found.runs, **asdict(ran),
+            "cycles_per_second": ran.clock_cycles / ran.seconds, "core_us": found.core_us,
+            "right": ran.right,
+        })  # fmt: skip
+    else:
+        out.print(
+            f"{found.network}: {found.runs} runs, {ran.slots:,} slots compared, "
+            f"{ran.wrong_spikes:,} with wrong spikes, {ran.wrong_cycles:,} in a wrong cycle"
+        )
+        out.print(
+            f"{ran.clock_cycles:,} clock cycles in {ran.seconds:.1f} s "
+            f"({ran.clock_cycles / ran.seconds:,.0f} per second, "
+            f"{ran.seconds / found.runs:.2f} s a run)"
+        )
+        for name, core in found.core_us.items():
+            out.print(f"core latency, {name}: {core:.2f} us")
+        for line in ran.differences[:5]:
+            out.print(f"differs: {line}")
+        out.print("The analog macro and attention are behavioural: their cycles are the profile's.")
+    if not ran.right:
+        raise typer.Exit(1)

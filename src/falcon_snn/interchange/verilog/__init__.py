@@ -1,0 +1,1 @@
+"""A network as SystemVerilog: fixed modules, a generated top, and a testbench that can fail."""
