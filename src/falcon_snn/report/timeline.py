@@ -146,7 +146,7 @@ def _rows(found: list[Bar]) -> dict[str, int]:
 
 
 def _heading(name: str, timing: Timing) -> str:
-    return f"{name}: {timing.core_us:.2f} us"
+    return f"{name}: {timing.core_us:.2f} µs"
 
 
 def _write_picture(path: Path, title: str, timings: Mapping[str, Timing]) -> None:
@@ -163,7 +163,7 @@ def _write_picture(path: Path, title: str, timings: Mapping[str, Timing]) -> Non
         axis.set_title(_heading(name, timing), loc="left", fontsize=11, fontweight="bold")
     end_us = max(timing.core_us for timing in timings.values())
     axes[-1].set_xlim(0, end_us * 1.02)
-    axes[-1].set_xlabel("time (us)")
+    axes[-1].set_xlabel("time (µs)")
     handles = [Patch(color=colour, label=kind) for kind, colour in COLOURS.items()]
     figure.legend(handles=handles, loc="upper right", ncols=4, frameon=False)
     figure.suptitle(title, x=0.01, ha="left", fontsize=13)
@@ -220,7 +220,7 @@ def timeline_spec(timings: Mapping[str, Timing]) -> dict[str, Any]:
         "height": 160 + 20 * total,
         "legend": {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 1, "xanchor": "right"},
         "xaxis": {
-            "title": {"text": "time (us)"},
+            "title": {"text": "time (µs)"},
             "anchor": f"y{[*axes.values()][-1]}",
             "range": [0, 1.02 * max(timing.core_us for timing in timings.values())],
         },
@@ -265,7 +265,7 @@ def _traces(timing: Timing, found: list[Bar], axis: str) -> list[dict[str, Any]]
             "base": [bar.start_us for bar in chosen],
             "x": [bar.end_us - bar.start_us for bar in chosen],
             "customdata": [[bar.label, bar.end_us] for bar in chosen],
-            "hovertemplate": "%{customdata[0]}<br>%{base:.2f} to %{customdata[1]:.2f} us"
+            "hovertemplate": "%{customdata[0]}<br>%{base:.2f} to %{customdata[1]:.2f} µs"
             "<extra></extra>",
             "offset": offset, "width": width,
         })  # fmt: skip
