@@ -400,7 +400,8 @@ def test_strangers_are_refused(server: str) -> None:
 
 def test_a_dark_phone_shows_all_of_it(browser: BrowserContext, server: str) -> None:
     with opened(browser, f"{server}{MEDIUM}&below=qnn", phone=True) as page:
-        expect(page.get_by_label("Timeline of every stage")).to_contain_text("Matched QNN: 130.86 µs")
+        timeline = page.get_by_label("Timeline of every stage")
+        expect(timeline).to_contain_text("Matched QNN: 130.86 µs")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 

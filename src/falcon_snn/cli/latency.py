@@ -71,20 +71,20 @@ def _print(report: dict[str, Any]) -> None:
     out.print(
         f"[bold]{report['network']}[/], T = {report['slots']}, hardware '{report['hardware']}', "
         f"{report['attention']} attention: core latency "
-        f"[bold]{report['core_latency_us']:.2f} us[/] ({report['core_latency_cycles']} cycles)"
+        f"[bold]{report['core_latency_us']:.2f} µs[/] ({report['core_latency_cycles']} cycles)"
     )
     rivals = [("QNN", "matched_qnn_us"), ("bit-parallel QNN", "bit_parallel_qnn_us"),
               ("QNN that overlaps row groups", "overlapped_qnn_us"),
               ("full lookahead", "full_lookahead_us")]  # fmt: skip
     line = [f"{name} {report[key]:.2f}" for name, key in rivals if key in report]
-    out.print("in us: " + ", ".join(line))
+    out.print("in µs: " + ", ".join(line))
     parts = report["critical_path_parts_us"]
     out.print("critical path: " + ", ".join(f"{part} {us:.2f}" for part, us in parts.items()))
     if "boundaries" not in report:
         _print_stages(report)
         return
     ready = {stage["name"]: stage for stage in report["stages"]}
-    out.print("slots of each boundary; slack; what one more slot of delay would add (us)")
+    out.print("slots of each boundary; slack; what one more slot of delay would add (µs)")
     table = Table("boundary", "delay", "first", "last", "slack", "+1 delay")
     for boundary in report["boundaries"]:
         stage, more = ready[boundary["name"]], boundary["next_delay_us"]
@@ -99,7 +99,7 @@ def _print(report: dict[str, Any]) -> None:
 def _print_stages(report: dict[str, Any]) -> None:
     from rich.table import Table
 
-    table = Table("stage", "kind", "ready us")
+    table = Table("stage", "kind", "ready (µs)")
     for stage in report["stages"]:
         table.add_row(stage["name"], stage["kind"], f"{stage['last_ready_us']:.2f}")
     out.print(table)

@@ -42,7 +42,7 @@ def results(
         data = sorted({row["data"] for row in group} - {None}) or ["nothing run"]
         shown = Table(title=f"{name}, ours on {' and '.join(data)}", title_justify="left")
         shown.add_column("configuration", no_wrap=True)
-        for heading in ("test %", "paper", "us", "paper", "epochs", "seeds"):
+        for heading in ("test %", "paper", "µs", "paper", "epochs", "seeds"):
             shown.add_column(heading, justify="right", no_wrap=True)
         for row in group:
             shown.add_row(
@@ -104,7 +104,7 @@ def record(
     name = f"{setting}-{configuration}-seed{metadata.seed}.json"
     path = (target or results_folder()) / name
     write_result(path, result)
-    out.print(f"{path}: test {test:.2f} %, {result.latency_us:.2f} us", soft_wrap=True)
+    out.print(f"{path}: test {test:.2f} %, {result.latency_us:.2f} µs", soft_wrap=True)
     notice(f"validation {result.validation_percent:.2f} %, {result.epochs} epochs")
 
 

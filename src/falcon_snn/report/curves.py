@@ -26,7 +26,7 @@ def draw_sweep(path: Path, key: str, points: Sequence[Point], title: str) -> Non
     for name, label, colour, style in _LINES:
         latencies = [getattr(point, name) for point in points]
         axis.plot(values, latencies, style, marker="o", markersize=4, color=colour, label=label)
-    axis.set(xlabel=key, ylabel="core latency (us)", title=title, ylim=(0, None))
+    axis.set(xlabel=key, ylabel="core latency (µs)", title=title, ylim=(0, None))
     _finish(axis)
     _save(figure, path)
 
@@ -37,7 +37,7 @@ def draw_sharing(path: Path, points: Sequence[SharingPoint], title: str) -> None
     left, right = figure.subplots(1, 2)
     tiles = [point.tiles for point in points]
     for axis, unit, names in (
-        (left, "core latency (us)", ("snn_us", "qnn_us")),
+        (left, "core latency (µs)", ("snn_us", "qnn_us")),
         (right, "samples per second", ("snn_per_s", "qnn_per_s")),
     ):
         for name, label, colour in zip(names, ("SNN", "QNN"), ("#e1812c", "#3b76af"), strict=True):

@@ -82,7 +82,7 @@ def draw_results(results: Sequence[Result], setting: str, path: Path) -> None:
                 textcoords="offset points", fontsize=7, color=INK,
             )  # fmt: skip
         counts = "/".join(map(str, sorted({r.words for r in results if r.setting == setting})))
-        axis.set(xlabel="modeled core latency, us", ylabel="test accuracy, %",
+        axis.set(xlabel="modeled core latency (µs)", ylabel="test accuracy (%)",
                  title=f"{setting}: accuracy for every latency")  # fmt: skip
         axis.set_xlim(left=min(place.latency_us for place in ours) - 8)  # room for the first name
         axis.set_ylim(least, max(place.percent for place in ours) + 0.2)

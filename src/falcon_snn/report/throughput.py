@@ -75,11 +75,11 @@ def draw_streams(path: Path, title: str, streams: Mapping[str, Stream]) -> None:
         _draw(axis, stream, rows[name])
         us = stream.plan.profile.cycle_ns / 1000
         axis.set_title(
-            f"{name}: a sample every {stream.interval * us:.2f} us, "
-            f"each takes {stream.latency * us:.2f} us",
+            f"{name}: a sample every {stream.interval * us:.2f} µs, "
+            f"each takes {stream.latency * us:.2f} µs",
             loc="left", fontsize=10, fontweight="bold",
         )  # fmt: skip
-    axes[-1, 0].set_xlabel("time (us)")
+    axes[-1, 0].set_xlabel("time (µs)")
     handles = [Patch(color=c, label=f"sample {n}") for n, c in enumerate(_PALETTE)]
     figure.legend(handles=handles, loc="upper right", ncols=len(handles), frameon=False, fontsize=8)
     figure.suptitle(title, x=0.01, ha="left")
