@@ -22,11 +22,15 @@ def latency(
     graph: Path | None = options.GraphFile,
     checkpoint: Path | None = options.Checkpoint,
     pretrained: str | None = options.Pretrained,
-    gantt: Path | None = typer.Option(None, "--gantt", help="Draw a timeline: .png or .html."),
+    gantt: Path | None = typer.Option(
+        None, "--gantt", help="Draw a timeline: .png, .svg, .pdf or .html."
+    ),
     compare: str | None = typer.Option(
         None, "--compare", help="A second schedule, or qnn, below the first in --gantt and --trace."
     ),
     trace: Path | None = typer.Option(None, "--trace", help="Write a trace that Perfetto opens."),
+    style: str = options.Style,
+    formats: str | None = options.Formats,
     as_json: bool = JsonFlag,
 ) -> None:
     """Say when a network finishes, what its critical path is made of, and who has slack."""
@@ -39,6 +43,7 @@ def latency(
     profile = options.choose_profile(hardware, attention)
     stages, delays = timed.graph, timed.delays(schedule, delay)
     if gantt is not None or trace is not None:
+        from falcon_snn.report.style import drawn_as
         from falcon_snn.report.timeline import write_timeline, write_trace
 
         timings = {
@@ -53,7 +58,8 @@ def latency(
                 else time_snn(stages, timed.delays(compare), profile)
             )
         if gantt is not None:
-            write_timeline(gantt, stages.name, timings)
+            with drawn_as(style, formats):
+                write_timeline(gantt, stages.name, timings)
             notice(f"timeline: {gantt}")
         if trace is not None:
             write_trace(trace, timings)

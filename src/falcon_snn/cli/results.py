@@ -5,6 +5,7 @@ from typing import Any
 
 import typer
 
+from falcon_snn.cli import network_options as options
 from falcon_snn.cli.output import JsonFlag, notice, out, print_json, progress_bar
 from falcon_snn.errors import FalconError
 
@@ -18,6 +19,8 @@ def results(
         None, help="Draw accuracy against latency, with the paper's points: .png, .svg or .pdf."
     ),
     setting: str = typer.Option("gsc-medium", help="The network that --plot draws."),
+    style: str = options.Style,
+    formats: str | None = options.Formats,
     as_json: bool = JsonFlag,
 ) -> None:
     """Print our figures, the paper's and the latency of each configuration."""
@@ -28,8 +31,10 @@ def results(
     found = load_results()
     if plot is not None:
         from falcon_snn.report.results_figure import draw_results
+        from falcon_snn.report.style import drawn_as
 
-        draw_results(found, setting, plot)
+        with drawn_as(style, formats):
+            draw_results(found, setting, plot)
         notice(f"drawn: {plot}")
     rows = table(found)
     if as_json:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from falcon_snn.errors import FalconError
-from falcon_snn.files import replacing, write_json
+from falcon_snn.files import write_json, write_text
 from falcon_snn.pipeline.chrome_trace import Span, chrome_trace
 from falcon_snn.pipeline.graph import INPUT, Graph
 from falcon_snn.pipeline.steps import Step
@@ -169,7 +169,11 @@ def _write_picture(path: Path, title: str, timings: Mapping[str, Timing]) -> Non
     figure.suptitle(title, x=0.01, ha="left", fontsize=13)
     figure.tight_layout(rect=(0, 0, 1, 1 - 0.3 / figure.get_figheight()))
     with rc_context({"svg.hashsalt": "falcon"}):
-        save_figure(figure, path)
+        save_figure(
+            figure, path,
+            [{"run": name, **bar._asdict()} for name, timing in timings.items()
+             for bar in drawn[name] + path_bars(timing)],
+        )  # fmt: skip
 
 
 def _draw(axis: Any, timing: Timing, found: list[Bar]) -> None:
@@ -217,8 +221,17 @@ def timeline_spec(timings: Mapping[str, Timing]) -> dict[str, Any]:
     data: list[dict[str, Any]] = []
     layout: dict[str, Any] = {
         "barmode": "overlay",
-        "height": 160 + 20 * total,
-        "legend": {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 1, "xanchor": "right"},
+        "height": 200 + 20 * total,
+        # At the lower left, where it wraps and stays on a narrow screen.
+        "legend": {
+            "orientation": "h",
+            "x": 0,
+            "xanchor": "left",
+            "yref": "container",
+            "y": 0,
+            "yanchor": "bottom",
+        },
+        "margin": {"l": 8, "r": 16, "t": 80, "b": 120},
         "xaxis": {
             "title": {"text": "time (µs)"},
             "anchor": f"y{[*axes.values()][-1]}",
@@ -236,6 +249,7 @@ def timeline_spec(timings: Mapping[str, Timing]) -> dict[str, Any]:
         layout[f"yaxis{axis}"] = {
             "domain": [max(bottom, 0.0), top], "anchor": "x", "categoryorder": "array",
             "categoryarray": labels, "range": [len(labels) - 0.5, -0.5], "dtick": 1,
+            "automargin": True,
         }  # fmt: skip
         layout["shapes"].append({
             "type": "line", "xref": "x", "yref": f"y{axis} domain", "y0": 0, "y1": 1,
@@ -274,5 +288,6 @@ def _traces(timing: Timing, found: list[Bar], axis: str) -> list[dict[str, Any]]
 
 def _write_html(path: Path, title: str, timings: Mapping[str, Timing]) -> None:
     figure = timeline_figure(title, timings)
-    with replacing(path) as temporary:
-        figure.write_html(str(temporary), include_plotlyjs=True)
+    page = figure.to_html(include_plotlyjs=True, config={"responsive": True})
+    phone = '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    write_text(path, page.replace("<head>", f"<head>{phone}", 1))
