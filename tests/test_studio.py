@@ -33,7 +33,7 @@ from falcon_snn.studio.comparison import Side, comparison
 from falcon_snn.studio.front import read_front
 from falcon_snn.studio.guard import refusal
 from falcon_snn.studio.history import History
-from falcon_snn.studio.sample import Sample
+from falcon_snn.studio.sample import ClipSample
 from falcon_snn.studio.state import OWN, StudioState, first_state, from_query, own_state, to_query
 from falcon_snn.training.checkpoint import Metadata, prefixed, save_checkpoint
 from falcon_snn.training.export import load_network
@@ -355,7 +355,7 @@ def test_the_clips_show_what_a_schedule_does(tmp_path: Path) -> None:
         lengths=torch.tensor([98, 98, 60, 98, 40, 98]),
     )
     fastest = own_state(tiny, None)
-    sample = Sample(checkpoint, fastest, clips)
+    sample = ClipSample(checkpoint, fastest, clips)
     assert sample.fits(fastest)
     assert not sample.fits(states.with_slots(fastest, "6"))
     assert not sample.fits(states.with_network(fastest, "medium", "gsc"))

@@ -13,7 +13,7 @@ from falcon_snn.errors import FalconError
 if TYPE_CHECKING:
     from falcon_snn.hardware.profile import Profile
     from falcon_snn.pipeline.schedule import Delays
-    from falcon_snn.studio.sample import Sample
+    from falcon_snn.studio.sample import ClipSample
     from falcon_snn.studio.state import StudioState
 
 
@@ -83,8 +83,8 @@ def _begin(
 
 def _load(
     checkpoint: Path, data: str | None, clips: int, schedule: str | None, profile: "Profile"
-) -> "tuple[StudioState, Sample | None]":
-    from falcon_snn.studio.sample import Sample
+) -> "tuple[StudioState, ClipSample | None]":
+    from falcon_snn.studio.sample import ClipSample
     from falcon_snn.studio.state import own_state
     from falcon_snn.training.export import load_network
     from falcon_snn.workflow.sources import load_split
@@ -98,7 +98,7 @@ def _load(
             raise
         notice(f"no clips to run ({error}); give --data")
         return start, None
-    return start, Sample(checkpoint, start, examples)
+    return start, ClipSample(checkpoint, start, examples)
 
 
 def _demand_free(host: str, port: int) -> None:

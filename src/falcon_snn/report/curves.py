@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from falcon_snn.pipeline.resources import SharingPoint
-from falcon_snn.pipeline.sweep import Point
+from falcon_snn.pipeline.sweep import SweepPoint
 from falcon_snn.report.style import check_picture, save_figure
 
 _LINES = (
@@ -17,7 +17,7 @@ _LINES = (
 )
 
 
-def draw_sweep(path: Path, key: str, points: Sequence[Point], title: str) -> None:
+def draw_sweep(path: Path, key: str, points: Sequence[SweepPoint], title: str) -> None:
     """Latency against the value that moves."""
     figure = _figure(path, (8, 4.6))
     axis = figure.subplots()
@@ -71,7 +71,7 @@ def _finish(axis: Any) -> None:
     axis.legend(frameon=False, fontsize=9)
 
 
-def _latencies(point: Point) -> dict[str, float]:
+def _latencies(point: SweepPoint) -> dict[str, float]:
     return {name: getattr(point, name) for name, *_ in _LINES}
 
 

@@ -16,16 +16,16 @@ _NEAR = 2.0  # points: the paper's networks that are worse than ours by more sta
 _ATTENTION = {"serial": "white", "streamed": _BLUE}  # and the filling of its markers
 
 
-class Place(NamedTuple):
+class Plotted(NamedTuple):
     latency_us: float
     percent: float
     name: str
 
 
-def places(results: Sequence[Result], setting: str, attention: str) -> list[Place]:
+def places(results: Sequence[Result], setting: str, attention: str) -> list[Plotted]:
     """Where the spiking networks of a setting stand under one kind of attention."""
     return [
-        Place(result.latency_with(attention), result.test_percent, result.configuration)
+        Plotted(result.latency_with(attention), result.test_percent, result.configuration)
         for result in results
         if result.setting == setting
         and result.delays is not None
@@ -33,9 +33,9 @@ def places(results: Sequence[Result], setting: str, attention: str) -> list[Plac
     ]
 
 
-def front(found: Sequence[Place]) -> list[Place]:
+def front(found: Sequence[Plotted]) -> list[Plotted]:
     """Those that no other is both faster and better than, in order of latency."""
-    best: list[Place] = []
+    best: list[Plotted] = []
     for place in sorted(found, key=lambda p: (p.latency_us, -p.percent)):
         if not best or place.percent > best[-1].percent:
             best.append(place)

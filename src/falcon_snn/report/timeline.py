@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from falcon_snn.errors import FalconError
 from falcon_snn.files import write_json, write_text
-from falcon_snn.pipeline.chrome_trace import Span, chrome_trace
+from falcon_snn.pipeline.chrome_trace import TraceSpan, chrome_trace
 from falcon_snn.pipeline.graph import INPUT, Graph
 from falcon_snn.pipeline.steps import Step
 from falcon_snn.pipeline.timing import Timing, critical_path
@@ -103,7 +103,7 @@ def write_timeline(path: Path, title: str, timings: Mapping[str, Timing]) -> Non
 def write_trace(path: Path, timings: Mapping[str, Timing]) -> None:
     """Write a Chrome trace: a process per run, a track per array, neuron group or engine."""
     spans = [
-        Span(name, f"{step.stage} drain" if step.kind == "drain" else step.stage, _label(step),
+        TraceSpan(name, f"{step.stage} drain" if step.kind == "drain" else step.stage, _label(step),
              timing.us(timing.starts[index]), timing.us(timing.ends[index]))
         for name, timing in timings.items()
         for index, step in enumerate(timing.steps)

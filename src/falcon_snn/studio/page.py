@@ -23,7 +23,7 @@ from falcon_snn.studio.state import StudioState
 
 if TYPE_CHECKING:
     from falcon_snn.studio.front import Evaluated, Front
-    from falcon_snn.studio.sample import Sample
+    from falcon_snn.studio.sample import ClipSample
 
 STYLE = Path(__file__).with_name("studio.css")
 FIGURES_FIRST_S = 0.02  # the browser shows the figures, then draws the timeline
@@ -31,7 +31,7 @@ SETTLE_S = 0.15  # what is slow starts when nothing has changed for so long
 
 
 def serve(
-    host: str, port: int, browser: bool, start: StudioState, sample: "Sample | None" = None,
+    host: str, port: int, browser: bool, start: StudioState, sample: "ClipSample | None" = None,
     front: "Front | None" = None,
 ) -> None:  # fmt: skip
     """Serve the page until the process is ended."""
@@ -54,7 +54,7 @@ class Page:
     """What one visitor sees: a state, and the elements that show it."""
 
     def __init__(
-        self, query: dict[str, str], start: StudioState, sample: "Sample | None",
+        self, query: dict[str, str], start: StudioState, sample: "ClipSample | None",
         sample_free: asyncio.Lock, front: "Front | None",
     ) -> None:  # fmt: skip
         self.sample, self.sample_free, self.front = sample, sample_free, front

@@ -41,7 +41,7 @@ class _Fastest:
     qnn: Activity  # of the QNN with the same weights
 
 
-class Sample:
+class ClipSample:
     """Clips, a checkpoint, and its runs with delay 1 that schedules are compared with."""
 
     def __init__(self, checkpoint: Path, own: StudioState, examples: Examples) -> None:
