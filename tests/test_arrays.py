@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from falcon_snn.data import arrays
+from falcon_snn.data.cache import cached_array
 from falcon_snn.data.examples import data_key, kind_of, load_examples, load_noise, load_waves
 from falcon_snn.errors import FalconError
 
@@ -297,3 +298,15 @@ def test_mit_bih() -> None:
     assert not set(record[rows[0]]) & set(record[rows[1]])
     assert set(record[rows[1]]) == {220, 223, 230}
     assert load_examples(path, "testing").words[2] == "V (VE)"
+
+
+def test_the_cache_does_without_fallocate(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "posix_fallocate", raising=False)
+
+    def fill(array: NDArray[Any]) -> None:
+        array[1] = 7
+
+    kept = cached_array("some", (3, 1 << 20), np.int8, fill)
+    assert kept.sum(axis=1, dtype=np.int64).tolist() == [0, 7 << 20, 0]
+    blocks = (own_cache / "some.npy").stat()
+    assert blocks.st_blocks * 512 >= blocks.st_size  # no holes

@@ -135,8 +135,8 @@ def test_pictures_and_trace(falcon: Falcon, tmp_path: Path) -> None:
     assert falcon(*words, "--gantt", html)[0] == 0
     assert png.read_bytes().startswith(b"\x89PNG")
     page = html.read_text()
-    assert "SNN balanced: 119.64 us" in page
-    assert "QNN: 130.86 us" in page
+    assert "SNN balanced: 119.64 µs" in page
+    assert "QNN: 130.86 µs" in page
     assert "<script src=" not in page  # opens without a network
     events = json.loads(trace.read_text())["traceEvents"]
     bars = [event for event in events if event["ph"] == "X"]

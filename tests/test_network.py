@@ -20,7 +20,7 @@ from falcon_snn.network.operations import Readout
 from falcon_snn.network.parts import convolve
 from falcon_snn.network.product import Product
 from falcon_snn.network.qnn import with_slots
-from falcon_snn.network.quantise import Counter, Step
+from falcon_snn.network.quantise import Counter
 
 CONFIG = FalconConfig(
     "small", blocks=1, features=12, tokens=10, classes=4, hidden=32, heads=2, ffn=48,
@@ -102,13 +102,13 @@ def test_conversion_does_not_hang_on_the_last_bit_of_exp(monkeypatch: pytest.Mon
     """A GPU's float32 exp may end in another bit than a CPU's; the integers must not."""
     model = trained_like(NETWORK, seed=3)
     here = convert(model).tensors
-    ordinary = Step.forward
+    ordinary = StepSize.forward
 
-    def elsewhere(self: Step) -> Tensor:
+    def elsewhere(self: StepSize) -> Tensor:
         value = ordinary(self)
         return torch.nextafter(value, 2 * value)
 
-    monkeypatch.setattr(Step, "forward", elsewhere)
+    monkeypatch.setattr(StepSize, "forward", elsewhere)
     for name, tensor in convert(model).tensors.items():
         assert torch.equal(tensor, here[name]), name
 

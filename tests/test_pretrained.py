@@ -75,6 +75,8 @@ def test_record_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
               "--data", data, "--out", tmp_path / "results"]  # fmt: skip
     assert CliRunner().invoke(app, list(map(str, record))).exception is None
     (file,) = (tmp_path / "results").iterdir()
+    shown = CliRunner().invoke(app, ["results", "--from", str(tmp_path / "results")]).stdout
+    assert "ssc-tiny, ours on" in shown
     held = json.loads(file.read_text())
     assert held["delays"] is None
     assert len(held["phases"][0]["validation_percent"]) == 2

@@ -6,12 +6,12 @@ import pytest
 
 from falcon_snn.errors import FalconError
 from falcon_snn.report.results import load_results
-from falcon_snn.report.results_figure import Place, draw_results, front, places
+from falcon_snn.report.results_figure import Plotted, draw_results, front, places
 
 
 def test_the_front_holds_what_nobody_beats() -> None:
-    slow, fast = Place(90.0, 96.0, "slow"), Place(70.0, 95.0, "fast")
-    beaten, equal = Place(80.0, 94.0, "beaten"), Place(95.0, 96.0, "no better than slow")
+    slow, fast = Plotted(90.0, 96.0, "slow"), Plotted(70.0, 95.0, "fast")
+    beaten, equal = Plotted(80.0, 94.0, "beaten"), Plotted(95.0, 96.0, "no better than slow")
     assert front([slow, beaten, equal, fast]) == [fast, slow]
 
 

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 from falcon_snn.cli.main import app
 from falcon_snn.hardware.profile import shipped_profiles
+from falcon_snn.network.description import Network
 from falcon_snn.network.qnn import Qnn
 from falcon_snn.training.checkpoint import Metadata, prefixed, save_checkpoint
 from falcon_snn.workflow.networks import built_in
@@ -50,7 +51,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     words = ["studio", "--no-browser", "--port", str(port), "--checkpoint", str(checkpoint),
-             "--data", str(write_spikes(folder / "spikes")), "--clips", "8"]  # fmt: skip
+             "--data", str(write_spikes(folder / "spikes")), "--clips", "8",
+             "--search", str(write_search(folder / "result.json", network))]  # fmt: skip
     # NiceGUI behaves otherwise when it believes that it is itself under test.
     environment = {key: value for key, value in os.environ.items() if "PYTEST" not in key}
     process = subprocess.Popen(
@@ -64,6 +66,20 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     process.terminate()
     process.wait(timeout=20)
     process.stdout.close()
+
+
+def write_search(path: Path, network: Network) -> Path:
+    """The result of a search that evaluated three schedules."""
+    rows: list[dict[str, Any]] = [
+        {"delays": delays, "right": right, "interval": [0.3, 0.9]}
+        for delays, right in (({}, 20), ({"stem.fc1": 3}, 30), ({"stem.fc1": 2}, 10))
+    ]
+    document = {
+        "format": "falcon search 1", "boundaries": list(network.boundaries), "clips": 40,
+        "uniform": [0] * 7, "chosen": {"fastest": 0, "accurate": 1}, "evaluated": rows,
+    }  # fmt: skip
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +159,7 @@ def test_a_moved_delay_shows_what_the_command_says(page: Page) -> None:
         expect(page.locator(f'[data-slack="{row["name"]}"]')).to_have_text(us(row["slack_us"]))
         added = f"{row['next_delay_us']:+.2f}"
         expect(page.locator(f'[data-next="{row["name"]}"]')).to_have_text(added)
-    expect(page.locator(".js-plotly-plot").first).to_contain_text("block2.ffn2 δ=4")
+    expect(page.get_by_label("Timeline of every stage")).to_contain_text("block2.ffn2 δ=4")
 
 
 def test_published_schedules_by_button(page: Page) -> None:
@@ -187,7 +203,7 @@ def test_slots_hardware_and_network(page: Page, tmp_path: Path) -> None:
     words = ("--slots", "5", "--hardware", profile)
     said = latency(*words, "--attention", "streamed")
     expect(core(page)).to_have_text(us(said["core_latency_us"]))
-    page.locator("input[type=file]").set_input_files(profile)
+    chosen_file(page, "profile").set_input_files(profile)
     expect(core(page)).to_have_text(us(latency(*words)["core_latency_us"]))
     page.wait_for_url("**hardware=mine**")
     page.reload()
@@ -220,7 +236,7 @@ def test_bad_input_is_refused_and_the_server_stays(page: Page, server: str) -> N
     ):
         drop(page, name, content)
         expect(alert).to_contain_text(message)
-    page.locator("input[type=file]").set_input_files(
+    chosen_file(page, "profile").set_input_files(
         {"name": "big.toml", "mimeType": "text/plain", "buffer": b"#" * 1_100_000}
     )
     expect(alert).to_contain_text("over 1 MB")
@@ -229,12 +245,15 @@ def test_bad_input_is_refused_and_the_server_stays(page: Page, server: str) -> N
     expect(core(page)).to_have_text("117.70")
     expect(alert).to_be_hidden()
     page.goto(f"{server}/?network=huge")
+    expect(page.get_by_role("alert")).to_contain_text("This link does not fit")
     expect(page.get_by_role("alert")).to_contain_text("unknown network 'huge'")
+    page.goto(f"{server}/?network=own&of=Another&T=7")
+    expect(page.get_by_role("alert")).to_contain_text("this link is about the network 'Another'")
     with urllib.request.urlopen(server) as answer:
         assert answer.status == 200
 
 
-def drop(page: Page, name: str, content: bytes) -> None:
+def drop(page: Page, name: str, content: bytes, zone_name: str = "profile") -> None:
     """Drop a file on the page as a mouse does."""
     transfer = page.evaluate_handle(
         """([name, bytes]) => {
@@ -244,15 +263,20 @@ def drop(page: Page, name: str, content: bytes) -> None:
         }""",
         [name, list(content)],
     )
-    page.locator(".q-uploader").dispatch_event("dragover", {"dataTransfer": transfer})
-    page.locator(".q-uploader__dnd").dispatch_event("drop", {"dataTransfer": transfer})
+    zone = page.locator(f'[data-drop="{zone_name}"]')
+    zone.dispatch_event("dragover", {"dataTransfer": transfer})
+    zone.locator(".q-uploader__dnd").dispatch_event("drop", {"dataTransfer": transfer})
+
+
+def chosen_file(page: Page, zone: str) -> Locator:
+    return page.locator(f'[data-drop="{zone}"] input[type=file]')
 
 
 def test_everything_works_from_the_keyboard(page: Page) -> None:
     page.get_by_role("button", name="balanced", exact=True).focus()
     page.keyboard.press("Enter")
     expect(core(page)).to_have_text("119.64")
-    for _ in range(4):  # accurate, full, save, the first slider
+    for _ in range(5):  # accurate, full, save, load, the first slider
         page.keyboard.press("Tab")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
@@ -265,9 +289,119 @@ def test_everything_works_from_the_keyboard(page: Page) -> None:
     expect(core(page)).to_have_text(us(said["core_latency_us"]))
 
 
+def test_undo_and_redo(page: Page) -> None:
+    page.get_by_role("button", name="balanced", exact=True).click()
+    expect(core(page)).to_have_text("119.64")
+    page.get_by_role("button", name="accurate", exact=True).click()
+    expect(core(page)).to_have_text("129.04")
+    page.keyboard.press("Control+z")
+    expect(core(page)).to_have_text("119.64")
+    page.wait_for_url("**block0.ffn1=2**")
+    page.get_by_role("button", name="Undo").click()
+    expect(core(page)).to_have_text("115.82")
+    expect(page.get_by_role("button", name="Undo")).to_be_disabled()
+    page.keyboard.press("Control+y")
+    expect(core(page)).to_have_text("119.64")
+    page.keyboard.press("Control+Shift+Z")
+    expect(core(page)).to_have_text("129.04")
+    expect(page.get_by_role("button", name="Redo")).to_be_disabled()
+
+
+def test_a_pinned_state_stands_beside_the_present_one(page: Page) -> None:
+    table = page.locator("[data-result=comparison]")
+    page.get_by_role("button", name="pin this state").click()
+    page.get_by_role("button", name="accurate", exact=True).click()
+    expect(table.get_by_role("row", name="core latency")).to_contain_text("115.82129.04+13.22")
+    expect(table.get_by_role("row", name="delay of block0.ffn1")).to_contain_text("13+2")
+    expect(table.get_by_role("row", name="delay of stem.fc2")).to_have_count(0)
+    page.wait_for_url("**pin=**")
+    page.reload()
+    expect(table.get_by_role("row", name="core latency")).to_contain_text("115.82129.04+13.22")
+    page.get_by_role("button", name="swap").click()
+    expect(core(page)).to_have_text("115.82")
+    expect(table.get_by_role("row", name="core latency")).to_contain_text("129.04115.82-13.22")
+    page.get_by_role("button", name="unpin").click()
+    expect(table).to_be_hidden()
+
+
+def test_a_saved_schedule_is_loaded(page: Page, tmp_path: Path) -> None:
+    file = tmp_path / "mine.json"
+    file.write_text('{"delays": {"block0.ffn1": 2}}', encoding="utf-8")
+    chosen_file(page, "schedule").set_input_files(file)
+    expect(core(page)).to_have_text("117.70")
+    expect(field(page, "delay of block0.ffn1")).to_have_value("2")
+    drop(page, "other.json", b'{"delays": {"nowhere": 2}}', "schedule")
+    expect(page.get_by_role("alert")).to_contain_text("other.json: unknown boundary 'nowhere'")
+    expect(core(page)).to_have_text("117.70")
+
+
+def test_every_value_of_the_hardware(page: Page, tmp_path: Path) -> None:
+    page.get_by_text("Every value", exact=True).click()
+    field(page, "tile_rows").fill("64")
+    field(page, "clock_mhz").fill("250")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="save the profile").click()
+    profile = tmp_path / download.value.suggested_filename
+    download.value.save_as(profile)
+    said = latency("--hardware", profile)
+    assert said["core_latency_us"] != latency()["core_latency_us"]
+    expect(core(page)).to_have_text(us(said["core_latency_us"]))
+    page.reload()
+    expect(core(page)).to_have_text(us(said["core_latency_us"]))
+    page.get_by_text("Every value", exact=True).click()
+    field(page, "control_percent").fill("0")
+    page.wait_for_url("**control_percent=0.0**")
+    field(page, "mux").fill("0")
+    expect(page.get_by_role("alert")).to_contain_text("mux = 0; allowed: a whole number")
+
+
+def test_a_click_on_the_front_loads_a_schedule(browser: BrowserContext, server: str) -> None:
+    with opened(browser, server) as page:
+        front = page.get_by_label("Accuracy over latency")
+        expect(result(page, "front")).to_contain_text("3 schedules, each on 40 clips")
+        expect(result(page, "measured")).to_have_text("50.00")
+        expect(page.locator("[data-remark=measured]")).to_contain_text("by the search")
+        page.get_by_role("button", name="accurate: ").click()
+        expect(field(page, "delay of stem.fc1")).to_have_value("3")
+        expect(result(page, "measured")).to_have_text("75.00")
+        front.scroll_into_view_if_needed()
+        fastest = front.locator(".scatterlayer .trace").nth(1).locator(".points path").first
+        box = fastest.bounding_box()
+        assert box is not None
+        page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        expect(field(page, "delay of stem.fc1")).to_have_value("1")
+        field(page, "spike slots T").fill("6")
+        expect(result(page, "front")).to_contain_text("The search is about Falcon-Tiny SSC")
+
+
+def test_strangers_are_refused(server: str) -> None:
+    port = server.rpartition(":")[2]
+
+    def asked(head: str, body: bytes = b"") -> str:
+        with socket.create_connection(("127.0.0.1", int(port)), timeout=20) as connection:
+            connection.sendall(head.replace("\n", "\r\n").encode() + body)
+            return connection.recv(200).decode().splitlines()[0]
+
+    upgrade = (
+        "GET /_nicegui_ws/socket.io/?EIO=4&transport=websocket HTTP/1.1\nHost: {host}\n"
+        "Origin: {origin}\nUpgrade: websocket\nConnection: Upgrade\nSec-WebSocket-Version: 13\n"
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\n\n"
+    )
+    here = f"localhost:{port}"
+    assert "101" in asked(upgrade.format(host=here, origin=f"http://{here}"))
+    assert "403" in asked(upgrade.format(host=here, origin="http://evil.example"))
+    evil = f"evil.example:{port}"
+    assert "403" in asked(upgrade.format(host=evil, origin=f"http://{evil}"))
+    assert "403" in asked(f"GET / HTTP/1.1\nHost: {evil}\n\n")
+    assert "200" in asked(f"GET / HTTP/1.1\nHost: {here}\n\n")
+    large = f"POST / HTTP/1.1\nHost: {here}\nContent-Length: 5000000\n\n"
+    assert "413" in asked(large)
+
+
 def test_a_dark_phone_shows_all_of_it(browser: BrowserContext, server: str) -> None:
     with opened(browser, f"{server}{MEDIUM}&below=qnn", phone=True) as page:
-        expect(page.locator(".js-plotly-plot").first).to_contain_text("Matched QNN: 130.86 us")
+        timeline = page.get_by_label("Timeline of every stage")
+        expect(timeline).to_contain_text("Matched QNN: 130.86 µs")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
@@ -276,6 +410,8 @@ def test_a_checkpoint_adds_accuracy_and_changed_spikes(
 ) -> None:
     with opened(browser, server) as page:
         expect(result(page, "accuracy")).to_contain_text("of 8 clips; +0 against delay 1")
+        expect(result(page, "energy")).to_contain_text("0.")
+        expect(page.locator("[data-remark=energy]")).to_contain_text("matched QNN 0.")
         field(page, "delay of stem.fc1").fill("5")
         page.wait_for_url("**stem.fc1=5**")
         expect(page.get_by_label("Changed spikes per stage")).to_contain_text("block0.residual2")

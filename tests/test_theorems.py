@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from falcon_snn.errors import FalconError
 from falcon_snn.neuron import theorems
-from falcon_snn.neuron.theorems import Stream
+from falcon_snn.neuron.theorems import Drive
 
 EXACT = st.fractions(min_value=-6, max_value=8, max_denominator=12)
 
 
 @st.composite
-def streams(draw: st.DrawFn) -> Stream:
+def streams(draw: st.DrawFn) -> Drive:
     slots = draw(st.integers(1, 8))
-    return Stream(
+    return Drive(
         tuple(draw(st.lists(EXACT, min_size=slots, max_size=slots))),
         threshold=draw(st.fractions(min_value=Fraction(1, 12), max_value=5, max_denominator=12)),
         initial=Fraction(1, 2) + draw(EXACT),
@@ -27,8 +27,8 @@ def streams(draw: st.DrawFn) -> Stream:
 
 @settings(max_examples=400)
 @given(streams())
-@example(Stream((Fraction(9, 2), -4, 0, 0)))
-def test_theorem_1_for_all_delay_pairs(stream: Stream) -> None:
+@example(Drive((Fraction(9, 2), -4, 0, 0)))
+def test_theorem_1_for_all_delay_pairs(stream: Drive) -> None:
     errors = theorems.count_errors(stream)
     slots = stream.slots
     assert theorems.count(stream, slots) == theorems.full_count(stream)
@@ -41,7 +41,7 @@ def test_theorem_1_for_all_delay_pairs(stream: Stream) -> None:
 
 @settings(max_examples=200)
 @given(streams())
-def test_a_longer_delay_moves_the_count_towards_full_lookahead(stream: Stream) -> None:
+def test_a_longer_delay_moves_the_count_towards_full_lookahead(stream: Drive) -> None:
     full = theorems.full_count(stream)
     counts = [theorems.count(stream, delay) for delay in range(1, stream.slots + 1)]
     for count, following in pairwise(counts):

@@ -73,13 +73,22 @@ def write_json(path: Path | str, value: Any) -> None:
 def read_json(path: Path | str) -> Any:
     """Read JSON; a missing or broken file is one clear line."""
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise FalconError(f"{path}: no such file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise FalconError(f"{path}: cannot be read ({error})") from None
+    return parse_json(text, path)
+
+
+def parse_json(text: str, where: Path | str) -> Any:
+    """Read JSON from a text; `where` is what messages call it."""
+    try:
+        return json.loads(text)
     except json.JSONDecodeError as error:
-        raise FalconError(f"{path}: not valid JSON (line {error.lineno}: {error.msg})") from None
+        raise FalconError(f"{where}: not valid JSON (line {error.lineno}: {error.msg})") from None
+    except (RecursionError, ValueError) as error:  # nested too deep, a number of too many digits
+        raise FalconError(f"{where}: cannot be read ({error})") from None
 
 
 def sha256_of(path: Path | str) -> str:

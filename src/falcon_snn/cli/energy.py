@@ -33,6 +33,8 @@ def energy(
         None, help="Write the profile, fitted to the paper's Medium figures, to this TOML file."
     ),
     backend: str = typer.Option("auto", help="auto, torch, numba or triton."),
+    style: str = options.Style,
+    formats: str | None = options.Formats,
     as_json: bool = JsonFlag,
 ) -> None:
     """Say what an inference costs: QNN, full lookahead and schedules, from spikes on real clips."""
@@ -43,7 +45,7 @@ def energy(
     from falcon_snn.report.energy import Configuration, check_can_fit, energy_report, fitted_profile
     from falcon_snn.report.energy_figure import draw_breakdown
     from falcon_snn.report.published import SETTING_OF
-    from falcon_snn.report.style import check_picture
+    from falcon_snn.report.style import check_picture, drawn_as
     from falcon_snn.training.checkpoint import load_metadata
     from falcon_snn.workflow.measuring import default_schedules
     from falcon_snn.workflow.measuring import energy as measure
@@ -78,7 +80,8 @@ def energy(
         notice(f"{fit}: profile fitted to the paper's figures for {setting}")
     if figure is not None:
         title = f"{network.name}, {clips:,} clips, hardware '{profile.name}', per inference"
-        draw_breakdown(figure, title, report["configurations"])
+        with drawn_as(style, formats):
+            draw_breakdown(figure, title, report["configurations"])
         notice(f"{figure}: analog and digital breakdown")
     if as_json:
         print_json(report)

@@ -17,7 +17,7 @@ def print_tables(report: dict[str, Any]) -> None:
         f"[bold]{report['network']}[/], {report['clips']:,} {report['split']} clips of "
         f"{report['data']}, hardware '{report['hardware']}', per inference"
     )
-    heads = ("", "right\n%", "latency\nus", "arithm.\nuJ", "analog\nmJ", "digital\nuJ", "core\nmJ",
+    heads = ("", "right\n%", "latency\nµs", "arithm.\nmJ", "analog\nmJ", "digital\nmJ", "core\nmJ",
              "EDP\nnJ s", "spikes/\nneuron", "front")  # fmt: skip
     table = Table(box=SIMPLE_HEAD, padding=0)  # ten columns fit a terminal of 80 characters
     for head in heads:
@@ -25,8 +25,8 @@ def print_tables(report: dict[str, Any]) -> None:
     for row in rows:
         table.add_row(
             row["name"], f"{row['accuracy']:.2f}", f"{row['latency_us']:.2f}",
-            f"{1e3 * row['arithmetic_mj']:.2f}", f"{row['analog_mj']:.4g}",
-            f"{1e3 * row['digital_mj']:.3f}", f"{row['core_mj']:.4g}", f"{row['edp_nj_s']:.2f}",
+            f"{row['arithmetic_mj']:.5f}", f"{row['analog_mj']:.4f}",
+            f"{row['digital_mj']:.6f}", f"{row['core_mj']:.4f}", f"{row['edp_nj_s']:.2f}",
             f"{row['spikes_per_neuron']:.3f}", "*" if row["on_front"] else "",
         )  # fmt: skip
     out.print(table)

@@ -19,6 +19,8 @@ def graph(
     to: Path | None = typer.Option(
         None, "--out", help="Write the graph to edit it (.toml) or draw it (.png, .svg, .pdf)."
     ),
+    style: str = options.Style,
+    formats: str | None = options.Formats,
     as_json: bool = JsonFlag,
 ) -> None:
     """Show the stages of a network; write them as TOML to make a network of your own."""
@@ -27,6 +29,7 @@ def graph(
     from falcon_snn.files import write_text
     from falcon_snn.pipeline.graph import graph_toml
     from falcon_snn.report.graph_picture import draw_graph, stage_sizes
+    from falcon_snn.report.style import drawn_as
 
     shown = options.choose_network(
         network, dataset, graph, checkpoint, pretrained, slots, qk_prefix
@@ -35,7 +38,8 @@ def graph(
         if to.suffix == ".toml":
             write_text(to, graph_toml(shown))
         else:
-            draw_graph(to, shown)
+            with drawn_as(style, formats):
+                draw_graph(to, shown)
         notice(f"graph: {to}")
     if as_json:
         print_json(asdict(shown))

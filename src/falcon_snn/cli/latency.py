@@ -22,11 +22,15 @@ def latency(
     graph: Path | None = options.GraphFile,
     checkpoint: Path | None = options.Checkpoint,
     pretrained: str | None = options.Pretrained,
-    gantt: Path | None = typer.Option(None, "--gantt", help="Draw a timeline: .png or .html."),
+    gantt: Path | None = typer.Option(
+        None, "--gantt", help="Draw a timeline: .png, .svg, .pdf or .html."
+    ),
     compare: str | None = typer.Option(
         None, "--compare", help="A second schedule, or qnn, below the first in --gantt and --trace."
     ),
     trace: Path | None = typer.Option(None, "--trace", help="Write a trace that Perfetto opens."),
+    style: str = options.Style,
+    formats: str | None = options.Formats,
     as_json: bool = JsonFlag,
 ) -> None:
     """Say when a network finishes, what its critical path is made of, and who has slack."""
@@ -39,6 +43,7 @@ def latency(
     profile = options.choose_profile(hardware, attention)
     stages, delays = timed.graph, timed.delays(schedule, delay)
     if gantt is not None or trace is not None:
+        from falcon_snn.report.style import drawn_as
         from falcon_snn.report.timeline import write_timeline, write_trace
 
         timings = {
@@ -53,7 +58,8 @@ def latency(
                 else time_snn(stages, timed.delays(compare), profile)
             )
         if gantt is not None:
-            write_timeline(gantt, stages.name, timings)
+            with drawn_as(style, formats):
+                write_timeline(gantt, stages.name, timings)
             notice(f"timeline: {gantt}")
         if trace is not None:
             write_trace(trace, timings)
@@ -71,20 +77,20 @@ def _print(report: dict[str, Any]) -> None:
     out.print(
         f"[bold]{report['network']}[/], T = {report['slots']}, hardware '{report['hardware']}', "
         f"{report['attention']} attention: core latency "
-        f"[bold]{report['core_latency_us']:.2f} us[/] ({report['core_latency_cycles']} cycles)"
+        f"[bold]{report['core_latency_us']:.2f} µs[/] ({report['core_latency_cycles']} cycles)"
     )
     rivals = [("QNN", "matched_qnn_us"), ("bit-parallel QNN", "bit_parallel_qnn_us"),
               ("QNN that overlaps row groups", "overlapped_qnn_us"),
               ("full lookahead", "full_lookahead_us")]  # fmt: skip
     line = [f"{name} {report[key]:.2f}" for name, key in rivals if key in report]
-    out.print("in us: " + ", ".join(line))
+    out.print("in µs: " + ", ".join(line))
     parts = report["critical_path_parts_us"]
     out.print("critical path: " + ", ".join(f"{part} {us:.2f}" for part, us in parts.items()))
     if "boundaries" not in report:
         _print_stages(report)
         return
     ready = {stage["name"]: stage for stage in report["stages"]}
-    out.print("slots of each boundary; slack; what one more slot of delay would add (us)")
+    out.print("slots of each boundary; slack; what one more slot of delay would add (µs)")
     table = Table("boundary", "delay", "first", "last", "slack", "+1 delay")
     for boundary in report["boundaries"]:
         stage, more = ready[boundary["name"]], boundary["next_delay_us"]
@@ -99,7 +105,7 @@ def _print(report: dict[str, Any]) -> None:
 def _print_stages(report: dict[str, Any]) -> None:
     from rich.table import Table
 
-    table = Table("stage", "kind", "ready us")
+    table = Table("stage", "kind", "ready (µs)")
     for stage in report["stages"]:
         table.add_row(stage["name"], stage["kind"], f"{stage['last_ready_us']:.2f}")
     out.print(table)

@@ -23,7 +23,7 @@ def models(as_json: bool = JsonFlag) -> None:
 
     table = Table()
     table.add_column("name", no_wrap=True)
-    for heading in ("T", "p", "words", "val. %", "test %", "us", "streamed"):
+    for heading in ("T", "p", "words", "val. %", "test %", "µs", "streamed"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         test, prefix = row["test_percent"], row["qk_prefix"]
@@ -34,7 +34,7 @@ def models(as_json: bool = JsonFlag) -> None:
             f"{row['streamed_latency_us']:.2f}",
         )  # fmt: skip
     out.print(table)
-    out.print("us: core latency on the paper's chip, its attention serial or streamed")
+    out.print("µs: core latency on the paper's chip, its attention serial or streamed")
 
 
 def _facts(one: "Pretrained") -> dict[str, Any]:

@@ -41,6 +41,12 @@ Schedule = typer.Option(
     None, "--schedule", help="own, fastest, balanced, accurate, full, uniform:D or a JSON file; by "
     "default what a checkpoint was trained under, or fastest.",
 )  # fmt: skip
+Style = typer.Option(
+    "screen", "--style", help="Of pictures: screen, paper (one column) or paper-wide (two)."
+)
+Formats = typer.Option(
+    None, "--format", help="More formats of each picture, such as svg,pdf,csv; csv is its data."
+)
 DelayChanges = typer.Option([], "--delay", help="BOUNDARY=D changes one delay; may be repeated.")
 
 

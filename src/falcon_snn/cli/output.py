@@ -8,8 +8,10 @@ from typing import Any
 import typer
 from rich.console import Console
 
+from falcon_snn.cli.tables import TableConsole
+
 # Tables go to stdout, notices and progress to stderr, so that `--json` output can be piped.
-out = Console(highlight=False)
+out = TableConsole(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 JsonFlag = typer.Option(False, "--json", help="Print JSON for machines instead of a table.")

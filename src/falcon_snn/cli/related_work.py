@@ -50,11 +50,11 @@ def related_work(
     table = Table("network", caption=f"{FIT_NOTE}\n{SPREAD_NOTE}", caption_justify="left")
     for heading in (
         "T",
-        "published us",
-        "modeled us",
+        "published µs",
+        "modeled µs",
         "error %",
         "busy %\narray vector",
-        "spread us",
+        "spread µs",
     ):
         table.add_column(heading, justify="right")
     for row in rows:

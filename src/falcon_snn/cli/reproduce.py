@@ -50,7 +50,7 @@ def _print(exhibit: "Exhibit") -> None:
     table.add_column("agreement")
     for line in exhibit.lines:
         figures = (
-            "-" if value is None else f"{value:.{line.digits}f} {line.unit}".rstrip()
+            "-" if value is None else f"{value:.{line.digits}f} {line.shown_unit}".rstrip()
             for value in (line.published, line.ours)
         )
         mark = f"[{_STYLES.get(line.mark, 'dim')}]{line.mark}[/]"

@@ -25,6 +25,8 @@ def resources(
         "1,2,4,7,14,28,49,98", "--share", help="Tokens that take turns on one copy of the arrays."
     ),
     plot: Path | None = typer.Option(None, "--plot", help="Draw the curve: .png, .svg or .pdf."),
+    style: str = options.Style,
+    formats: str | None = options.Formats,
     as_json: bool = JsonFlag,
 ) -> None:
     """Count tiles, neurons, engines and area, and trade tiles for time by sharing arrays."""
@@ -40,8 +42,10 @@ def resources(
     curve = sharing_curve(stages, delays, profile, parse_values("tokens_per_copy", share))
     if plot is not None:
         from falcon_snn.report.curves import draw_sharing
+        from falcon_snn.report.style import drawn_as
 
-        draw_sharing(plot, curve, stages.name)
+        with drawn_as(style, formats):
+            draw_sharing(plot, curve, stages.name)
         notice(f"plot: {plot}")
     report: dict[str, Any] = {
         "network": stages.name,
@@ -94,7 +98,7 @@ def _print(report: dict[str, Any]) -> None:
             "unknown" if area is None else f"{area:,.2f}",
         )  # fmt: skip
     out.print(units)
-    curve = Table("tokens per copy", "tiles", "SNN us", "QNN us", "SNN per s", "QNN per s")
+    curve = Table("tokens per copy", "tiles", "SNN µs", "QNN µs", "SNN per s", "QNN per s")
     for point in report["sharing"]:
         curve.add_row(
             str(point["tokens_per_copy"]), f"{point['tiles']:,}", f"{point['snn_us']:.2f}",

@@ -5,6 +5,7 @@ from typing import Any
 
 import typer
 
+from falcon_snn.cli import network_options as options
 from falcon_snn.cli.output import JsonFlag, notice, out, print_json, progress_bar
 from falcon_snn.errors import FalconError
 
@@ -18,6 +19,11 @@ def results(
         None, help="Draw accuracy against latency, with the paper's points: .png, .svg or .pdf."
     ),
     setting: str = typer.Option("gsc-medium", help="The network that --plot draws."),
+    folder: list[Path] = typer.Option(
+        [], "--from", help="A folder of `results record`, besides what comes along; repeatable."
+    ),
+    style: str = options.Style,
+    formats: str | None = options.Formats,
     as_json: bool = JsonFlag,
 ) -> None:
     """Print our figures, the paper's and the latency of each configuration."""
@@ -26,10 +32,14 @@ def results(
     from falcon_snn.report.results import PAPER_DATA, load_results, table
 
     found = load_results()
+    for place in folder:
+        found += load_results(place)
     if plot is not None:
         from falcon_snn.report.results_figure import draw_results
+        from falcon_snn.report.style import drawn_as
 
-        draw_results(found, setting, plot)
+        with drawn_as(style, formats):
+            draw_results(found, setting, plot)
         notice(f"drawn: {plot}")
     rows = table(found)
     if as_json:
@@ -42,7 +52,7 @@ def results(
         data = sorted({row["data"] for row in group} - {None}) or ["nothing run"]
         shown = Table(title=f"{name}, ours on {' and '.join(data)}", title_justify="left")
         shown.add_column("configuration", no_wrap=True)
-        for heading in ("test %", "paper", "us", "paper", "epochs", "seeds"):
+        for heading in ("test %", "paper", "µs", "paper", "epochs", "seeds"):
             shown.add_column(heading, justify="right", no_wrap=True)
         for row in group:
             shown.add_row(
@@ -64,11 +74,11 @@ def record(
     before: Path | None = typer.Option(
         None, help="The checkpoint that the adaptation began with, to measure it, too."
     ),
-    target: Path | None = typer.Option(None, "--out", help="Folder (default: the package's)."),
+    target: Path = typer.Option(Path("results"), "--out", help="Folder for the result."),
 ) -> None:
     """Read the test accuracy of a trained network, once, and keep it as a result."""
     from falcon_snn.report.provenance import commit, machine, versions
-    from falcon_snn.report.results import Result, results_folder, write_result
+    from falcon_snn.report.results import Result, write_result
     from falcon_snn.training.checkpoint import load_metadata
 
     checkpoint = folder / "best.safetensors"
@@ -102,9 +112,9 @@ def record(
         else _accuracy(before, data, "test", delays, prefix)[0],
     )
     name = f"{setting}-{configuration}-seed{metadata.seed}.json"
-    path = (target or results_folder()) / name
+    path = target / name
     write_result(path, result)
-    out.print(f"{path}: test {test:.2f} %, {result.latency_us:.2f} us", soft_wrap=True)
+    out.print(f"{path}: test {test:.2f} %, {result.latency_us:.2f} µs", soft_wrap=True)
     notice(f"validation {result.validation_percent:.2f} %, {result.epochs} epochs")
 
 

@@ -30,6 +30,8 @@ def sweep(
     checkpoint: Path | None = options.Checkpoint,
     pretrained: str | None = options.Pretrained,
     plot: Path | None = typer.Option(None, "--plot", help="Draw the sweep: .png, .svg or .pdf."),
+    style: str = options.Style,
+    formats: str | None = options.Formats,
     as_json: bool = JsonFlag,
 ) -> None:
     """Move any value of hardware, network or schedule over a range and time SNN and QNN."""
@@ -52,16 +54,18 @@ def sweep(
     points = sweeps.sweep(setup, key, parse_values(key, values))
     if plot is not None:
         from falcon_snn.report.curves import draw_sweep
+        from falcon_snn.report.style import drawn_as
 
         name = setup.timed.schedule(schedule)
-        draw_sweep(plot, key, points, f"{setup.graph.name}, SNN {name}")
+        with drawn_as(style, formats):
+            draw_sweep(plot, key, points, f"{setup.graph.name}, SNN {name}")
         notice(f"plot: {plot}")
     if as_json:
         print_json({"key": key, "points": [point._asdict() for point in points]})
         return
     from rich.table import Table
 
-    table = Table(key, "SNN us", "full lookahead", "QNN", "overlapping QNN", "bit-parallel QNN",
+    table = Table(key, "SNN µs", "full lookahead", "QNN", "overlapping QNN", "bit-parallel QNN",
                   "SNN / QNN")  # fmt: skip
     for point in points:
         table.add_row(

@@ -21,9 +21,12 @@ def throughput(
     checkpoint: Path | None = options.Checkpoint,
     pretrained: str | None = options.Pretrained,
     gantt: Path | None = typer.Option(None, "--gantt", help="Draw the streams: .png, .svg, .pdf."),
+    style: str = options.Style,
+    formats: str | None = options.Formats,
     as_json: bool = JsonFlag,
 ) -> None:
     """Say how often a sample can enter, what limits it, and what each then takes."""
+    from falcon_snn.report.style import drawn_as
     from falcon_snn.report.throughput import draw_streams, throughput_report
 
     timed = options.choose_network(
@@ -33,14 +36,15 @@ def throughput(
     schedule, name = timed.schedule(schedule), timed.graph.name
     rows, streams = throughput_report(timed.graph, timed.delays(schedule, delay), profile)
     if gantt is not None:
-        draw_streams(gantt, f"{name}, SNN {schedule}", streams)
+        with drawn_as(style, formats):
+            draw_streams(gantt, f"{name}, SNN {schedule}", streams)
         notice(f"timeline: {gantt}")
     if as_json:
         print_json({"network": name, "schedule": schedule, "streams": rows})
         return
     from rich.table import Table
 
-    table = Table("", "engines", "limited by", "every us", "per s", "takes us",
+    table = Table("", "engines", "limited by", "every µs", "per s", "takes µs",
                   "calm: every", "takes")  # fmt: skip
     for row in rows:
         table.add_row(

@@ -42,7 +42,14 @@ def cached_array(
 def _reserve(path: Path) -> None:
     """Take the disk space now: a mapped file that meets a full disk kills the process."""
     with path.open("r+b") as file:
-        os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+            return
+        # Not every system has it: there the zeros are written, and a full disk is found now.
+        while chunk := file.read(1 << 20):
+            file.seek(-len(chunk), os.SEEK_CUR)
+            file.write(chunk)
+            file.seek(0, os.SEEK_CUR)  # between writing and reading
 
 
 def _open(path: Path) -> NDArray[Any] | None:

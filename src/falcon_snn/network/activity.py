@@ -62,6 +62,16 @@ def measure(
     return tally.activity(), torch.cat(predictions)
 
 
+@torch.no_grad()
+def streams_activity(
+    network: Network, streams: Streams, lengths: Tensor | None, *, qnn: bool = False
+) -> Activity:
+    """Mean activity of clips that have been run; for the QNN, under full lookahead."""
+    tally = _Tally(network, qnn=qnn)
+    tally.add(streams, lengths)
+    return tally.activity()
+
+
 class _Tally:
     """Sums over clips and lines."""
 

@@ -27,7 +27,7 @@ def quantise_weight(weight: Tensor, bits: int) -> Tensor:
     return straight_through((weight / scale).round() * scale, weight)
 
 
-class Step(nn.Module):
+class StepSize(nn.Module):
     """A learned quantisation step alpha > 0, kept as its logarithm."""
 
     def __init__(self, initial: float) -> None:
@@ -55,7 +55,7 @@ class Counter(nn.Module):
     ) -> None:
         super().__init__()
         self.tunable, self.learned = tunable, learned
-        self.step = Step(step)
+        self.step = StepSize(step)
         self.threshold = nn.Parameter(torch.ones(channels))
         self.offset = nn.Parameter(torch.zeros(channels))
         # A tensor, so that what is compiled for one number of slots serves all of them.
@@ -83,7 +83,7 @@ class SignedCode(nn.Module):
 
     def __init__(self, step: float) -> None:
         super().__init__()
-        self.step = Step(step)
+        self.step = StepSize(step)
 
     def forward(self, x: Tensor) -> Tensor:
         inside = (x.float() / self.step()).clamp(-127, 127)
@@ -100,7 +100,7 @@ class ConSmax(nn.Module):
         super().__init__()
         self.beta = nn.Parameter(torch.zeros(heads))
         self.log_gamma = nn.Parameter(torch.full((heads,), math.log(tokens)))
-        self.step = Step(0.2 / tokens)
+        self.step = StepSize(0.2 / tokens)
 
     def log_offset(self) -> Tensor:
         """beta + ln(gamma alpha) per head: the score at which the map's code is one."""

@@ -7,7 +7,7 @@ moves with its delay. So the plan is made once, reduced to arrays, and run for m
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,16 +67,26 @@ class _Program(NamedTuple):
     outputs: Integers
 
 
-@cache
+class _Kept(NamedTuple):
+    """A step as the program keeps it; equal ones, as those of Q, K and V, are run once."""
+
+    cycles: int
+    before: tuple[int, ...]
+    boundary: int  # -1 where no delay matters
+    slot: int
+    rows: tuple[tuple[int, ...], ...]  # of each input, the steps that make its slots ready
+
+
+@lru_cache(maxsize=64)  # hardware may be moved on and on, as in the studio
 def _program(graph: Graph, profile: Profile) -> _Program:
     # With delay T the decisions depend on the last slot only; here that dependence is replaced.
     names = graph.boundaries
     plan = snn_plan(graph, dict.fromkeys(names, graph.slots), profile)
     stages = {stage.name: stage for stage in graph.stages}
     number = {name: index for index, name in enumerate(names)}
-    same: dict[tuple[Any, ...], int] = {}  # equal steps, as those of Q, K and V, are run once
+    same: dict[_Kept, int] = {}
     place: list[int] = []
-    kept: list[tuple[int, tuple[int, ...], int, int, tuple[tuple[int, ...], ...]]] = []
+    kept: list[_Kept] = []
     for index, step in enumerate(plan.steps):
         boundary = number.get(step.stage, -1)
         rows: tuple[tuple[int, ...], ...] = ()
@@ -86,21 +96,21 @@ def _program(graph: Graph, profile: Profile) -> _Program:
             rows = tuple(tuple(place[s] for s in plan.ready[name]) for name in sources)
             after = (index - 1,) if step.slot else ()
         before = tuple(sorted({place[s] for s in after}))
-        entry = (step.cycles, before, boundary, step.slot if boundary >= 0 else 0, rows)
+        entry = _Kept(step.cycles, before, boundary, step.slot if boundary >= 0 else 0, rows)
         if entry not in same:
             same[entry] = len(kept)
             kept.append(entry)
         place.append(same[entry])
-    total = sum(entry[0] for entry in kept)
+    total = sum(entry.cycles for entry in kept)
     width = np.int32 if total < 2**31 else np.int64
     return _Program(
-        np.array([entry[0] for entry in kept], dtype=width),
-        _offsets([len(entry[1]) for entry in kept]),
-        np.array([s for entry in kept for s in entry[1]], dtype=np.int32),
-        np.array([entry[2] for entry in kept], dtype=np.int32),
-        np.array([entry[3] for entry in kept], dtype=np.int32),
-        _offsets([len(entry[4]) for entry in kept]),
-        np.array([row for entry in kept for row in entry[4]], dtype=np.int32).reshape(
+        np.array([entry.cycles for entry in kept], dtype=width),
+        _offsets([len(entry.before) for entry in kept]),
+        np.array([s for entry in kept for s in entry.before], dtype=np.int32),
+        np.array([entry.boundary for entry in kept], dtype=np.int32),
+        np.array([entry.slot for entry in kept], dtype=np.int32),
+        _offsets([len(entry.rows) for entry in kept]),
+        np.array([row for entry in kept for row in entry.rows], dtype=np.int32).reshape(
             -1, graph.slots
         ),
         np.array([place[plan.ready[name][-1]] for name in graph.outputs], dtype=np.int32),

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 
-class Span(NamedTuple):
+class TraceSpan(NamedTuple):
     """One bar: `process` and `track` say on which line it is drawn."""
 
     process: str
@@ -14,7 +14,7 @@ class Span(NamedTuple):
     end_us: float
 
 
-def chrome_trace(spans: Iterable[Span]) -> dict[str, Any]:
+def chrome_trace(spans: Iterable[TraceSpan]) -> dict[str, Any]:
     """The JSON document; processes and tracks are numbered in order of appearance."""
     processes: dict[str, int] = {}
     tracks: dict[tuple[str, str], int] = {}

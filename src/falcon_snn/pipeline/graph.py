@@ -23,7 +23,7 @@ from typing import Any
 from falcon_snn.errors import FalconError
 
 INPUT = "input"
-MAX_SLOTS = 64
+MAX_GRAPH_SLOTS = 64  # a graph is only timed; spikes that are packed into bytes have fewer
 
 # Inputs that a stage of each kind takes, and the sizes that it must state.
 _ARITY = {
@@ -75,9 +75,9 @@ class Graph:
     stages: tuple[Stage, ...]
 
     def __post_init__(self) -> None:
-        if not 1 <= self.slots <= MAX_SLOTS:
+        if not 1 <= self.slots <= MAX_GRAPH_SLOTS:
             raise FalconError(
-                f"graph '{self.name}': slots is {self.slots}; allowed: 1..{MAX_SLOTS}"
+                f"graph '{self.name}': slots is {self.slots}; allowed: 1..{MAX_GRAPH_SLOTS}"
             )
         if not self.stages:
             raise FalconError(f"graph '{self.name}' has no stages")

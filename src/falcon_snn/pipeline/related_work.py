@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from falcon_snn.pipeline.chrome_trace import Span
+from falcon_snn.pipeline.chrome_trace import TraceSpan
 from falcon_snn.pipeline.engines import (
     TILE,
     Machine,
@@ -64,7 +64,7 @@ class Modeled:
         work = sum(task.cycles for task in self.tasks if task.pool == pool)
         return work / (self.cycles * self.machine.engines(pool))
 
-    def spans(self) -> Iterator[Span]:
+    def spans(self) -> Iterator[TraceSpan]:
         """The bars of its timeline: one process per network, one track per engine."""
         us = self.machine.us
         placed = sorted(
@@ -73,7 +73,7 @@ class Modeled:
         )
         for task, (start, end, engine) in placed:
             name = f"{task.layer} group {task.group} tile {task.tile}"
-            yield Span(self.name, f"{task.pool} {engine}", name, us(start), us(end))
+            yield TraceSpan(self.name, f"{task.pool} {engine}", name, us(start), us(end))
 
 
 def spikcommander(frames: int, blocks: int, costs: VectorCosts, spread_neurons: bool) -> list[Task]:

@@ -60,11 +60,17 @@ def with_delays(delays: Delays, changes: Sequence[str], slots: int) -> Delays:
 
 def read_schedule(path: Path | str, boundaries: Sequence[str], slots: int) -> Delays:
     """Read `{"delays": {boundary: delay}}`; boundaries that are not listed have delay 1."""
-    document = read_json(path)
+    return complete(listed_delays(read_json(path), path), boundaries, slots, str(path))
+
+
+def listed_delays(document: Any, where: Path | str) -> dict[str, Any]:
+    """The delays that a schedule file lists, not yet checked."""
     listed = document.get("delays") if isinstance(document, dict) else None
     if not isinstance(listed, dict):
-        raise FalconError(f'{path}: not a schedule; it must hold {{"delays": {{boundary: delay}}}}')
-    return complete(listed, boundaries, slots, str(path))
+        raise FalconError(
+            f'{where}: not a schedule; it must hold {{"delays": {{boundary: delay}}}}'
+        )
+    return listed
 
 
 def write_schedule(path: Path | str, delays: Mapping[str, int], **facts: Any) -> None:

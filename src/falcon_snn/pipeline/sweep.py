@@ -13,7 +13,7 @@ from falcon_snn.pipeline.timing import time_qnn, time_snn
 MOST_VALUES = 1000  # of a sweep: more are a slip of the keyboard
 
 
-class Point(NamedTuple):
+class SweepPoint(NamedTuple):
     """Latencies at one value of a sweep (us)."""
 
     value: Any
@@ -24,10 +24,10 @@ class Point(NamedTuple):
     overlapped_qnn_us: float
 
 
-def time_point(value: Any, graph: Graph, delays: Mapping[str, int], profile: Profile) -> Point:
+def time_point(value: Any, graph: Graph, delays: Mapping[str, int], profile: Profile) -> SweepPoint:
     """Time a network under a schedule, beside its full lookahead and its QNNs."""
     full = uniform(graph.slots, graph.boundaries, graph.slots)
-    return Point(
+    return SweepPoint(
         value,
         time_snn(graph, delays, profile).core_us,
         time_snn(graph, full, profile).core_us,

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from falcon_snn.files import replacing
 from falcon_snn.pipeline.resources import SharingPoint
-from falcon_snn.pipeline.sweep import Point
-from falcon_snn.report.style import check_picture
+from falcon_snn.pipeline.sweep import SweepPoint
+from falcon_snn.report.style import check_picture, save_figure
 
 _LINES = (
     ("snn_us", "SNN", "#e1812c", "-"),
@@ -18,7 +17,7 @@ _LINES = (
 )
 
 
-def draw_sweep(path: Path, key: str, points: Sequence[Point], title: str) -> None:
+def draw_sweep(path: Path, key: str, points: Sequence[SweepPoint], title: str) -> None:
     """Latency against the value that moves."""
     figure = _figure(path, (8, 4.6))
     axis = figure.subplots()
@@ -26,9 +25,10 @@ def draw_sweep(path: Path, key: str, points: Sequence[Point], title: str) -> Non
     for name, label, colour, style in _LINES:
         latencies = [getattr(point, name) for point in points]
         axis.plot(values, latencies, style, marker="o", markersize=4, color=colour, label=label)
-    axis.set(xlabel=key, ylabel="core latency (us)", title=title, ylim=(0, None))
+    axis.set(xlabel=key, ylabel="core latency (µs)", title=title, ylim=(0, None))
     _finish(axis)
-    _save(figure, path)
+    figure.tight_layout()
+    save_figure(figure, path, [{key: point.value, **_latencies(point)} for point in points])
 
 
 def draw_sharing(path: Path, points: Sequence[SharingPoint], title: str) -> None:
@@ -37,7 +37,7 @@ def draw_sharing(path: Path, points: Sequence[SharingPoint], title: str) -> None
     left, right = figure.subplots(1, 2)
     tiles = [point.tiles for point in points]
     for axis, unit, names in (
-        (left, "core latency (us)", ("snn_us", "qnn_us")),
+        (left, "core latency (µs)", ("snn_us", "qnn_us")),
         (right, "samples per second", ("snn_per_s", "qnn_per_s")),
     ):
         for name, label, colour in zip(names, ("SNN", "QNN"), ("#e1812c", "#3b76af"), strict=True):
@@ -49,9 +49,12 @@ def draw_sharing(path: Path, points: Sequence[SharingPoint], title: str) -> None
                 textcoords="offset points", xytext=(5, 5), fontsize=8,
             )  # fmt: skip
         axis.set(xlabel="analog tiles", ylabel=unit)
+        for line in (axis.xaxis, axis.yaxis):
+            _plain_log_ticks(line)
         _finish(axis)
     figure.suptitle(f"{title}: tokens that share one copy (numbers at the points)", fontsize=11)
-    _save(figure, path)
+    figure.tight_layout()
+    save_figure(figure, path, [point._asdict() for point in points])
 
 
 def _figure(path: Path, size: tuple[float, float]) -> Any:
@@ -68,7 +71,16 @@ def _finish(axis: Any) -> None:
     axis.legend(frameon=False, fontsize=9)
 
 
-def _save(figure: Any, path: Path) -> None:
-    figure.tight_layout()
-    with replacing(path) as temporary:
-        figure.savefig(temporary)
+def _latencies(point: SweepPoint) -> dict[str, float]:
+    return {name: getattr(point, name) for name, *_ in _LINES}
+
+
+def _plain_log_ticks(line: Any) -> None:
+    """Whole numbers at 1, 2 and 5 of each decade, or only at 1 where there are many decades."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = line.get_view_interval()
+    many = high / max(low, 1e-12) > 500
+    line.set_major_locator(LogLocator(subs=(1.0,) if many else (1.0, 2.0, 5.0)))
+    line.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    line.set_minor_formatter(NullFormatter())

@@ -22,22 +22,27 @@ def draw_breakdown(path: Path, title: str, configurations: Sequence[dict[str, An
     names = [one["name"] for one in configurations]
     analog = [one["analog_parts_mj"] for one in configurations]
     digital = [one["digital_parts_mj"] for one in configurations]
-    _bars(left, names, analog, ANALOG_PARTS, "Analog: convolutions and linear layers (mJ)", 1)
-    _bars(right, names, digital, DIGITAL_PARTS, "Digital: attention products (uJ)", 1000)
+    _bars(left, names, analog, ANALOG_PARTS, "Analog: convolutions and linear layers (mJ)")
+    _bars(right, names, digital, DIGITAL_PARTS, "Digital: attention products (mJ)")
     left.invert_yaxis()
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     figure.tight_layout()
     with rc_context({"svg.hashsalt": "falcon"}):
-        save_figure(figure, path)
+        save_figure(figure, path, [_row(one) for one in configurations])
+
+
+def _row(one: dict[str, Any]) -> dict[str, Any]:
+    analog = {f"analog {part} mJ": mj for part, mj in one["analog_parts_mj"].items()}
+    digital = {f"digital {part} mJ": mj for part, mj in one["digital_parts_mj"].items()}
+    return {"configuration": one["name"], **analog, **digital}
 
 
 def _bars(
-    axis: Any, names: list[str], bars: list[dict[str, float]], parts: Sequence[str], label: str,
-    units_per_mj: float,
+    axis: Any, names: list[str], bars: list[dict[str, float]], parts: Sequence[str], label: str
 ) -> None:  # fmt: skip
     start = [0.0] * len(bars)
     for part, colour in zip(parts, _COLOURS, strict=False):
-        widths = [bar.get(part, 0.0) * units_per_mj for bar in bars]
+        widths = [bar.get(part, 0.0) for bar in bars]
         axis.barh(names, widths, left=start, color=colour, label=part, height=0.7)
         for row, (width, bar) in enumerate(zip(widths, bars, strict=True)):
             share = bar[part] / sum(bar.values()) if width else 0.0

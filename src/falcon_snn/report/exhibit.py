@@ -23,6 +23,11 @@ class Line(NamedTuple):
     mark: str
     why: str  # why it is not exact
 
+    @property
+    def shown_unit(self) -> str:
+        """The unit as people read it; `unit` is what machines get."""
+        return "µs" if self.unit == "us" else self.unit
+
 
 @dataclass(frozen=True)
 class Exhibit:

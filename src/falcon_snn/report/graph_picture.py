@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from falcon_snn.files import replacing
 from falcon_snn.pipeline.graph import INPUT, Graph, Stage
-from falcon_snn.report.style import check_picture
+from falcon_snn.report.style import check_picture, save_figure
 
 BOXES_PER_LINE = 10
 _COLOURS = {
@@ -97,8 +96,11 @@ def draw_graph(path: Path, graph: Graph) -> None:
     axis.set_xlim(-0.6, width - 0.3)
     axis.set_ylim(lines - 0.6, -0.8)
     axis.axis("off")
-    with replacing(path) as temporary:
-        figure.savefig(temporary)
+    save_figure(
+        figure, path,
+        [{"stage": b.name, "kind": b.kind, "after": " ".join(b.after), "sizes": b.sizes}
+         for b in found],
+    )  # fmt: skip
 
 
 def _places(found: list[Box]) -> tuple[dict[str, tuple[float, float]], float]:

@@ -104,6 +104,8 @@ def read_result(path: Path) -> Result:
 def load_results(folder: Path | None = None) -> list[Result]:
     """All experiments, in the order of their file names."""
     folder = folder or results_folder()
+    if not folder.is_dir():
+        raise FalconError(f"{folder}: no such folder")
     paths = sorted(folder.glob("*.json"))
     return [read_result(path) for path in paths if not path.name.startswith(_OTHER_KINDS)]
 

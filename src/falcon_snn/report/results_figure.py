@@ -16,16 +16,16 @@ _NEAR = 2.0  # points: the paper's networks that are worse than ours by more sta
 _ATTENTION = {"serial": "white", "streamed": _BLUE}  # and the filling of its markers
 
 
-class Place(NamedTuple):
+class Plotted(NamedTuple):
     latency_us: float
     percent: float
     name: str
 
 
-def places(results: Sequence[Result], setting: str, attention: str) -> list[Place]:
+def places(results: Sequence[Result], setting: str, attention: str) -> list[Plotted]:
     """Where the spiking networks of a setting stand under one kind of attention."""
     return [
-        Place(result.latency_with(attention), result.test_percent, result.configuration)
+        Plotted(result.latency_with(attention), result.test_percent, result.configuration)
         for result in results
         if result.setting == setting
         and result.delays is not None
@@ -33,9 +33,9 @@ def places(results: Sequence[Result], setting: str, attention: str) -> list[Plac
     ]
 
 
-def front(found: Sequence[Place]) -> list[Place]:
+def front(found: Sequence[Plotted]) -> list[Plotted]:
     """Those that no other is both faster and better than, in order of latency."""
-    best: list[Place] = []
+    best: list[Plotted] = []
     for place in sorted(found, key=lambda p: (p.latency_us, -p.percent)):
         if not best or place.percent > best[-1].percent:
             best.append(place)
@@ -82,7 +82,7 @@ def draw_results(results: Sequence[Result], setting: str, path: Path) -> None:
                 textcoords="offset points", fontsize=7, color=INK,
             )  # fmt: skip
         counts = "/".join(map(str, sorted({r.words for r in results if r.setting == setting})))
-        axis.set(xlabel="modeled core latency, us", ylabel="test accuracy, %",
+        axis.set(xlabel="modeled core latency (µs)", ylabel="test accuracy (%)",
                  title=f"{setting}: accuracy for every latency")  # fmt: skip
         axis.set_xlim(left=min(place.latency_us for place in ours) - 8)  # room for the first name
         axis.set_ylim(least, max(place.percent for place in ours) + 0.2)

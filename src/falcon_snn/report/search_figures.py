@@ -147,12 +147,13 @@ def _screening(axis: Any, result: Row) -> None:
     axis.set_ylim(top=top)
     axis.fill_between([eps, right], tau, top, color=_GREEN, alpha=0.12, linewidth=0, zorder=0)
     axis.annotate(
-        f"score ≥ {tau:g}, gain ≥ {eps:g} pp", (right, top), color=_GREEN, fontsize=8, ha="right",
-        va="top", xytext=(-4, -4), textcoords="offset points",
+        f"accepted: score ≥ {tau:g}, gain ≥ {eps:g} pp", (1, 1), color=_GREEN, fontsize=8,
+        ha="right", va="bottom", xytext=(0, 3), xycoords="axes fraction",
+        textcoords="offset points",
     )  # fmt: skip
     axis.set(xlabel="accuracy gain (percentage points)", ylabel="rescue score (R − H) / √(R + H)")
     axis.set_title("d  Candidates and the gates")
-    axis.legend(loc="lower right")
+    axis.legend(loc="best")
 
 
 def _front(axis: Any, result: Row) -> None:

@@ -1,13 +1,22 @@
 """Colours and type that the figures share."""
 
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from falcon_snn.errors import FalconError
-from falcon_snn.files import replacing
+from falcon_snn.files import replacing, write_text
 
 INK, SOFT, GRID = "#1f2933", "#7b8794", "#e4e7eb"
 PICTURES = (".png", ".svg", ".pdf")
+# Width in inches: as each figure is made, one column of a paper, or both.
+STYLES: dict[str, float | None] = {"screen": None, "paper": 3.5, "paper-wide": 7.16}
 # Marker and colour of each schedule, the same in every figure.
 SCHEDULES = {
     "fastest": ("o", "#845b97"),
@@ -34,8 +43,141 @@ def check_picture(path: Path) -> None:
         raise FalconError(f"{path}: a picture is written as .png, .svg or .pdf")
 
 
-def save_figure(figure: Any, path: Path) -> None:
-    """Write a figure; the same figure gives the same bytes."""
-    with replacing(path) as temporary:
-        metadata = {"Date": None} if path.suffix == ".svg" else None
-        figure.savefig(temporary, dpi=160, metadata=metadata)
+@dataclass(frozen=True)
+class Look:
+    """How figures are written: for a screen or a paper, and in which formats more."""
+
+    style: str = "screen"
+    formats: tuple[str, ...] = ()  # endings beside that of the name, with their dot
+
+
+_PLAIN = Look()
+_LOOK: ContextVar[Look] = ContextVar("look", default=_PLAIN)
+
+
+@contextmanager
+def drawn_as(style: str = "screen", formats: str | None = None) -> Iterator[None]:
+    """Figures written inside have this style (a key of STYLES) and these formats (`svg,pdf`)."""
+    if style not in STYLES:
+        raise FalconError(f"--style is '{style[:40]}'; choose one of {', '.join(STYLES)}")
+    endings = tuple(f".{word.strip().lstrip('.')}" for word in (formats or "").split(",") if word)
+    for ending in endings:
+        if ending not in (*PICTURES, ".csv"):
+            raise FalconError(f"--format '{ending[1:41]}': choose from png, svg, pdf, csv")
+    token = _LOOK.set(Look(style, endings))
+    try:
+        yield
+    finally:
+        _LOOK.reset(token)
+
+
+def save_figure(figure: Any, path: Path, data: Sequence[Mapping[str, Any]] | None = None) -> None:
+    """Write a figure, in all formats asked for; the same figure gives the same bytes.
+
+    In a paper's style, or where csv is asked for, what it shows stands beside it: `data`, or else
+    the points and bars that are drawn.
+    """
+    from matplotlib import rc_context
+
+    look = _LOOK.get()
+    width = STYLES[look.style]
+    if width is not None:
+        _fit_column(figure, width)
+    for suffix in dict.fromkeys([path.suffix, *look.formats]):
+        if suffix == ".csv":
+            continue
+        with replacing(path.with_suffix(suffix)) as temporary:
+            dates = {".svg": "Date", ".pdf": "CreationDate"}
+            metadata = {dates[suffix]: None} if suffix in dates else None
+            # Text stays text, so that a paper's search and its fonts work.
+            with rc_context({"svg.hashsalt": "falcon", "pdf.fonttype": 42}):
+                figure.savefig(temporary, dpi=160 if width is None else 300, metadata=metadata)
+    if width is not None or ".csv" in look.formats:
+        rows = drawn_data(figure) if data is None else data
+        if rows:
+            _write_csv(path.with_suffix(".csv"), rows)
+
+
+def drawn_data(figure: Any) -> list[dict[str, Any]]:
+    """The points and bars of a figure: panel, series, x, y."""
+    rows: list[dict[str, Any]] = []
+    for number, axis in enumerate(figure.axes):
+        panel = axis.get_title(loc="left") or axis.get_title() or axis.get_ylabel() or str(number)
+
+        def note(series: Any, x: Any, y: Any, panel: str = panel) -> None:
+            name = "" if str(series).startswith("_") else series
+            rows.append({"panel": panel, "series": name, "x": x, "y": y})
+
+        for line in axis.get_lines():
+            if line.get_transform().contains_branch(axis.transData):
+                for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True):
+                    note(line.get_label(), x, y)
+        for points in axis.collections:
+            if hasattr(points, "get_sizes"):
+                for x, y in points.get_offsets().tolist():
+                    note(points.get_label(), x, y)
+        for bars in axis.containers:
+            for bar in getattr(bars, "patches", ()):
+                if bars.orientation == "horizontal":
+                    note(bars.get_label(), bar.get_width(), bar.get_y() + bar.get_height() / 2)
+                else:
+                    note(bars.get_label(), bar.get_x() + bar.get_width() / 2, bar.get_height())
+    return rows
+
+
+def _write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    text = StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_text(path, text.getvalue())
+
+
+def _fit_column(figure: Any, width_in: float) -> None:
+    """Bring a figure to the width of a column: type of 5 to 8 points, no title above it all."""
+    from matplotlib.gridspec import GridSpec
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+    from matplotlib.text import Text
+
+    narrow = width_in < 5
+    grids = [axis.get_subplotspec() for axis in figure.axes if axis.get_subplotspec() is not None]
+    shape = grids[0].get_gridspec().get_geometry() if grids else (1, 1)
+    panels = 1
+    if narrow and shape == (1, 2):  # side by side there is no room: one above the other
+        panels, new = 2, GridSpec(2, 1, figure=figure)
+        for axis, old in [(axis, axis.get_subplotspec()) for axis in figure.axes]:
+            axis.set_subplotspec(new[old.colspan.start, 0])
+            axis.tick_params(labelleft=True)
+    scale = width_in / figure.get_figwidth()
+    least = (0.7 if narrow else 0.42) * width_in * panels
+    height = max(least, figure.get_figheight() * scale, 0.55 * figure.get_figheight())
+    figure.set_size_inches(width_in, min(height, 9.2))
+    figure.suptitle("")
+    for text in figure.findobj(Text):
+        text.set_fontsize(max(5.0, min(8.0, 0.78 * text.get_fontsize())))
+    letters = int(width_in * (17 if narrow else 13))
+    for axis in figure.axes:
+        for place in ("left", "center"):
+            title = axis.get_title(loc=place)
+            if title and "$" not in title:
+                axis.set_title("\n".join(wrap(title, letters)), loc=place, fontsize=7.5)
+        below = axis.get_legend()
+        if below is not None and below._ncols > 1:
+            down = 0.5 * panels / figure.get_figheight()
+            _renew_legend(axis, below, 3, loc="upper center", bbox_to_anchor=(0.5, -down))
+        elif below is not None:
+            for text in below.get_texts():
+                text.set_fontsize(6)
+    for legend in list(figure.legends):
+        _renew_legend(figure, legend, 4 if narrow else 6, loc="upper center")
+    if not isinstance(figure.get_layout_engine(), ConstrainedLayoutEngine) and grids:
+        top = 1 - (0.2 / figure.get_figheight() if figure.legends else 0)
+        figure.tight_layout(rect=(0, 0, 1, top), pad=0.4)
+
+
+def _renew_legend(owner: Any, old: Any, columns: int, **where: Any) -> None:
+    """A legend of smaller type in as many columns as there is room for."""
+    handles, labels = old.legend_handles, [text.get_text() for text in old.get_texts()]
+    old.remove()
+    owner.legend(handles, labels, ncols=columns, frameon=False, fontsize=6, handlelength=1.2,
+                 columnspacing=1.0, **where)  # fmt: skip

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from falcon_snn.files import replacing
-from falcon_snn.neuron.theorems import Run
+from falcon_snn.neuron.theorems import TheoremRun
 from falcon_snn.report.style import GRID, INK, SOFT
 
 CHANGED, FOLLOWING, WRONG = "#2563a8", "#d9822b", "#c0392b"
@@ -14,7 +14,7 @@ CHANGED, FOLLOWING, WRONG = "#2563a8", "#d9822b", "#c0392b"
 
 def draw_theory(
     path: Path,
-    rasters: Sequence[Run],
+    rasters: Sequence[TheoremRun],
     accuracies: Sequence[Fraction],
     tight: Sequence[int],
     mean: Sequence[float],
@@ -42,7 +42,7 @@ def draw_theory(
         plt.close(figure)
 
 
-def _raster(axes: Any, run: Run, accuracy: Fraction, named: bool) -> None:
+def _raster(axes: Any, run: TheoremRun, accuracy: Fraction, named: bool) -> None:
     trains = [*run.changed, *run.following]
     names = ["layer l   1", "2", "3", "layer l+1   1", "2"]
     rows = [4.6, 3.8, 3.0, 1.6, 0.8]

@@ -5,14 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from falcon_snn.files import replacing
 from falcon_snn.hardware.profile import Profile
 from falcon_snn.pipeline.graph import Graph
 from falcon_snn.pipeline.resources import samples_per_s
 from falcon_snn.pipeline.steps import Plan, qnn_plan, snn_plan
 from falcon_snn.pipeline.throughput import Stream, Throughput, measure_throughput
 from falcon_snn.pipeline.timing import time_qnn, time_snn
-from falcon_snn.report.style import check_picture
+from falcon_snn.report.style import check_picture, save_figure
 
 SHARINGS = ("shared", "per-block")
 SAMPLES_DRAWN = 6
@@ -75,17 +74,26 @@ def draw_streams(path: Path, title: str, streams: Mapping[str, Stream]) -> None:
         _draw(axis, stream, rows[name])
         us = stream.plan.profile.cycle_ns / 1000
         axis.set_title(
-            f"{name}: a sample every {stream.interval * us:.2f} us, "
-            f"each takes {stream.latency * us:.2f} us",
+            f"{name}: a sample every {stream.interval * us:.2f} µs, "
+            f"each takes {stream.latency * us:.2f} µs",
             loc="left", fontsize=10, fontweight="bold",
         )  # fmt: skip
-    axes[-1, 0].set_xlabel("time (us)")
+    axes[-1, 0].set_xlabel("time (µs)")
     handles = [Patch(color=c, label=f"sample {n}") for n, c in enumerate(_PALETTE)]
     figure.legend(handles=handles, loc="upper right", ncols=len(handles), frameon=False, fontsize=8)
     figure.suptitle(title, x=0.01, ha="left")
     figure.tight_layout(rect=(0, 0, 1, 1 - 0.3 / figure.get_figheight()))
-    with replacing(path) as temporary:
-        figure.savefig(temporary)
+    save_figure(figure, path, [row for n, s in streams.items() for row in _span_rows(n, s)])
+
+
+def _span_rows(name: str, stream: Stream) -> list[dict[str, Any]]:
+    """When each resource is busy with the first sample; the others follow at the interval."""
+    us = stream.plan.profile.cycle_ns / 1000
+    return [
+        {"stream": name, "interval_us": round(stream.interval * us, 4), "resource": span.resource,
+         "start_us": round(span.start * us, 4), "end_us": round(span.end * us, 4)}
+        for span in stream.spans
+    ]  # fmt: skip
 
 
 def _resource_rows(stream: Stream) -> dict[str, int]:

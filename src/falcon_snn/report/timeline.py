@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from falcon_snn.errors import FalconError
-from falcon_snn.files import replacing, write_json
-from falcon_snn.pipeline.chrome_trace import Span, chrome_trace
+from falcon_snn.files import write_json, write_text
+from falcon_snn.pipeline.chrome_trace import TraceSpan, chrome_trace
 from falcon_snn.pipeline.graph import INPUT, Graph
 from falcon_snn.pipeline.steps import Step
 from falcon_snn.pipeline.timing import Timing, critical_path
@@ -103,7 +103,7 @@ def write_timeline(path: Path, title: str, timings: Mapping[str, Timing]) -> Non
 def write_trace(path: Path, timings: Mapping[str, Timing]) -> None:
     """Write a Chrome trace: a process per run, a track per array, neuron group or engine."""
     spans = [
-        Span(name, f"{step.stage} drain" if step.kind == "drain" else step.stage, _label(step),
+        TraceSpan(name, f"{step.stage} drain" if step.kind == "drain" else step.stage, _label(step),
              timing.us(timing.starts[index]), timing.us(timing.ends[index]))
         for name, timing in timings.items()
         for index, step in enumerate(timing.steps)
@@ -146,7 +146,7 @@ def _rows(found: list[Bar]) -> dict[str, int]:
 
 
 def _heading(name: str, timing: Timing) -> str:
-    return f"{name}: {timing.core_us:.2f} us"
+    return f"{name}: {timing.core_us:.2f} µs"
 
 
 def _write_picture(path: Path, title: str, timings: Mapping[str, Timing]) -> None:
@@ -163,13 +163,17 @@ def _write_picture(path: Path, title: str, timings: Mapping[str, Timing]) -> Non
         axis.set_title(_heading(name, timing), loc="left", fontsize=11, fontweight="bold")
     end_us = max(timing.core_us for timing in timings.values())
     axes[-1].set_xlim(0, end_us * 1.02)
-    axes[-1].set_xlabel("time (us)")
+    axes[-1].set_xlabel("time (µs)")
     handles = [Patch(color=colour, label=kind) for kind, colour in COLOURS.items()]
     figure.legend(handles=handles, loc="upper right", ncols=4, frameon=False)
     figure.suptitle(title, x=0.01, ha="left", fontsize=13)
     figure.tight_layout(rect=(0, 0, 1, 1 - 0.3 / figure.get_figheight()))
     with rc_context({"svg.hashsalt": "falcon"}):
-        save_figure(figure, path)
+        save_figure(
+            figure, path,
+            [{"run": name, **bar._asdict()} for name, timing in timings.items()
+             for bar in drawn[name] + path_bars(timing)],
+        )  # fmt: skip
 
 
 def _draw(axis: Any, timing: Timing, found: list[Bar]) -> None:
@@ -217,10 +221,19 @@ def timeline_spec(timings: Mapping[str, Timing]) -> dict[str, Any]:
     data: list[dict[str, Any]] = []
     layout: dict[str, Any] = {
         "barmode": "overlay",
-        "height": 160 + 20 * total,
-        "legend": {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 1, "xanchor": "right"},
+        "height": 200 + 20 * total,
+        # At the lower left, where it wraps and stays on a narrow screen.
+        "legend": {
+            "orientation": "h",
+            "x": 0,
+            "xanchor": "left",
+            "yref": "container",
+            "y": 0,
+            "yanchor": "bottom",
+        },
+        "margin": {"l": 8, "r": 16, "t": 80, "b": 120},
         "xaxis": {
-            "title": {"text": "time (us)"},
+            "title": {"text": "time (µs)"},
             "anchor": f"y{[*axes.values()][-1]}",
             "range": [0, 1.02 * max(timing.core_us for timing in timings.values())],
         },
@@ -236,6 +249,7 @@ def timeline_spec(timings: Mapping[str, Timing]) -> dict[str, Any]:
         layout[f"yaxis{axis}"] = {
             "domain": [max(bottom, 0.0), top], "anchor": "x", "categoryorder": "array",
             "categoryarray": labels, "range": [len(labels) - 0.5, -0.5], "dtick": 1,
+            "automargin": True,
         }  # fmt: skip
         layout["shapes"].append({
             "type": "line", "xref": "x", "yref": f"y{axis} domain", "y0": 0, "y1": 1,
@@ -265,7 +279,7 @@ def _traces(timing: Timing, found: list[Bar], axis: str) -> list[dict[str, Any]]
             "base": [bar.start_us for bar in chosen],
             "x": [bar.end_us - bar.start_us for bar in chosen],
             "customdata": [[bar.label, bar.end_us] for bar in chosen],
-            "hovertemplate": "%{customdata[0]}<br>%{base:.2f} to %{customdata[1]:.2f} us"
+            "hovertemplate": "%{customdata[0]}<br>%{base:.2f} to %{customdata[1]:.2f} µs"
             "<extra></extra>",
             "offset": offset, "width": width,
         })  # fmt: skip
@@ -274,5 +288,6 @@ def _traces(timing: Timing, found: list[Bar], axis: str) -> list[dict[str, Any]]
 
 def _write_html(path: Path, title: str, timings: Mapping[str, Timing]) -> None:
     figure = timeline_figure(title, timings)
-    with replacing(path) as temporary:
-        figure.write_html(str(temporary), include_plotlyjs=True)
+    page = figure.to_html(include_plotlyjs=True, config={"responsive": True})
+    phone = '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    write_text(path, page.replace("<head>", f"<head>{phone}", 1))

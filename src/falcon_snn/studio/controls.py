@@ -1,12 +1,18 @@
 """The left side of the page: everything a person may change."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from itertools import groupby
 
 from nicegui import events, ui
 
 from falcon_snn.errors import FalconError
-from falcon_snn.hardware.profile import KEYS, load_profile, parse_profile, shipped_profiles
+from falcon_snn.hardware.profile import (
+    KEYS,
+    SECTIONS,
+    load_profile,
+    parse_profile,
+    shipped_profiles,
+)
 from falcon_snn.network.falcon import DATASETS
 from falcon_snn.studio import state as states
 from falcon_snn.studio.numbers import Latency, Outlook
@@ -16,7 +22,9 @@ from falcon_snn.workflow.networks import BUILT_IN
 Change = Callable[[StudioState], StudioState]
 Apply = Callable[[Change], bool]  # gives False, with a message on the page, for bad input
 
-MAX_PROFILE_BYTES = 1_000_000
+Refuse = Callable[[FalconError], None]
+
+MAX_FILE_BYTES = 1_000_000
 SCHEDULES = {
     "fastest": "Delay 1 everywhere",
     "balanced": "Published: accuracy against latency",
@@ -44,21 +52,45 @@ class Field:
             self.input.props(f"min=1 max={highest} step=1")
         self.input.on_value_change(lambda event: self._typed(event.value))
 
-    def show(self, value: float) -> None:
+    def show(self, value: float | None) -> None:
         """Show the value of the state; what was typed and refused goes."""
-        self.shown = f"{value:g}"
+        self.shown = "" if value is None else f"{value:.8g}"
         self.input.value, self.input.error = self.shown, None
         if self.slider is not None:
             self.slider.value = value
 
     def _moved(self, value: float | None) -> None:
-        if value is not None and f"{value:g}" != self.shown:
-            self.apply(lambda state: self.make(state, f"{value:g}"))
+        if value is not None and f"{value:.8g}" != self.shown:
+            self.apply(lambda state: self.make(state, f"{value:.8g}"))
 
     def _typed(self, typed: str | None) -> None:
         text = "" if typed is None else str(typed).strip()
         accepted = text == self.shown or self.apply(lambda state: self.make(state, text))
         self.input.error = None if accepted else ""  # red; the page says why
+
+
+def drop_zone(
+    label: str, what: str, take: Callable[[str, str], object], refuse: Refuse
+) -> ui.upload:
+    """A place to drop a text file, or to choose one; `take` gets its text and its name."""
+
+    async def uploaded(event: events.UploadEventArguments) -> None:
+        event.sender.run_method("reset")
+        name, data = event.file.name, await event.file.read()
+        try:
+            take(data.decode("utf-8"), name)
+        except UnicodeDecodeError:
+            refuse(FalconError(f"{name}: not a text file; drop {what}"))
+        except FalconError as error:
+            refuse(error)
+
+    handler: Callable[[events.UploadEventArguments], Awaitable[None]] = uploaded
+    return (
+        ui.upload(
+            label=label, auto_upload=True, max_file_size=MAX_FILE_BYTES, on_upload=handler,
+            on_rejected=lambda _: refuse(FalconError(f"that file is over 1 MB; drop {what}")),
+        ).props("flat bordered").classes("drop")
+    )  # fmt: skip
 
 
 class NetworkControls:
@@ -80,16 +112,21 @@ class NetworkControls:
                 )  # fmt: skip
             for select in (self.name, self.dataset):
                 select.props("dense outlined")
-            with ui.element("div").classes("dial"):
-                ui.label("spike slots T")
-                self.slots = Field("spike slots T", apply, states.with_slots, 8)
+            self.slots_row = ui.element("div").classes("dial")
             self.prefix_row = ui.element("div").classes("dial")
-            self.apply, self.highest = apply, 0
+            self.apply, self.highest, self.highest_slots = apply, 0, 0
 
     def show(self, state: StudioState) -> None:
         self.name.value, self.dataset.value = state.name, state.dataset
         self.dataset.set_visibility(state.name != states.OWN)
         self.prefix_row.set_visibility(state.has_prefix)
+        if self.highest_slots != state.highest_slots:
+            self.highest_slots = state.highest_slots
+            self.slots_row.clear()
+            with self.slots_row:
+                ui.label("spike slots T")
+                name = "spike slots T"
+                self.slots = Field(name, self.apply, states.with_slots, self.highest_slots)
         self.slots.show(state.slots)
         if self.highest != state.slots:
             self.highest = state.slots
@@ -107,12 +144,13 @@ def _names(state: StudioState) -> dict[str, str]:
 
 
 class HardwareControls:
-    """A shipped profile or a dropped file, and the values that are changed most."""
+    """A shipped profile or a dropped file, the values that are changed most, and all others."""
 
     def __init__(
-        self, apply: Apply, state: StudioState, refuse: Callable[[FalconError], None]
+        self, apply: Apply, state: StudioState, refuse: Refuse, save: Callable[[], None]
     ) -> None:
-        self.apply, self.refuse, self.shipped = apply, refuse, [*shipped_profiles()]
+        self.apply, self.state, self.shipped = apply, state, [*shipped_profiles()]
+        self.values: dict[str, Field | ui.select] = {}
         with ui.card().classes("panel"):
             ui.label("Hardware").classes("panel-title")
             self.profile = (
@@ -124,13 +162,9 @@ class HardwareControls:
                 .props("dense outlined")
                 .classes("w-full")
             )
-            ui.upload(
-                label="Drop a profile here (TOML)", auto_upload=True,
-                max_file_size=MAX_PROFILE_BYTES, on_upload=self._uploaded,
-                on_rejected=lambda _: refuse(
-                    FalconError("that file is over 1 MB; drop a hardware profile in TOML")
-                ),
-            ).props("flat bordered").classes("drop")  # fmt: skip
+            drop_zone(
+                "Drop a profile here (TOML)", "a hardware profile in TOML", self._dropped, refuse
+            ).props('data-drop="profile"')
             with ui.element("div").classes("setting"):
                 ui.label("t_cycle (ns)")
                 self.t_cycle = Field("t_cycle in ns", apply, states.with_t_cycle)
@@ -149,8 +183,63 @@ class HardwareControls:
                         lambda s: states.with_hardware(s, "attention", e.value)
                     ),
                 ).props("dense no-caps unelevated")
+            with (
+                ui.expansion("Every value", on_value_change=lambda e: self._opened(e.value))
+                .classes("w-full")
+                .props("dense") as self.every
+            ):
+                ui.label("…").classes("remark")
+            ui.button("save the profile", icon="download", on_click=save).props(
+                'outline dense no-caps padding="4px 10px"'
+            ).tooltip("Save as a file for falcon-snn --hardware FILE")
+
+    def _opened(self, opened: bool) -> None:
+        """Build the fields when they are first wanted: the page opens sooner without them."""
+        if not opened or self.values:
+            return
+        self.every.clear()
+        with self.every:
+            for section in SECTIONS:
+                ui.label(section).classes("group section")
+                if section == "energy":
+                    ui.label(
+                        "Energy is shown where the studio has a checkpoint and clips. The shares "
+                        "(…_percent) add up to 100: change one, and the others keep their ratios."
+                    ).classes("remark")
+                for key in KEYS.values():
+                    if key.section == section:
+                        self._draw_value(key.name)
+        self._show_values()
+
+    def _draw_value(self, name: str) -> None:
+        key = KEYS[name]
+        with ui.element("div").classes("value"):
+            with ui.element("div"):
+                ui.label(name)
+                ui.label(key.meaning).classes("remark")
+            if key.choices is None:
+                self.values[name] = Field(
+                    name, self.apply, lambda s, typed: states.with_hardware(s, name, typed)
+                )
+            else:
+                self.values[name] = ui.select(
+                    list(key.choices), value=getattr(self.state.profile, name),
+                    on_change=lambda e: self.apply(
+                        lambda s: states.with_hardware(s, name, e.value)
+                    ),
+                ).props(f'dense outlined aria-label="{name}"')  # fmt: skip
+
+    def _show_values(self) -> None:
+        for name, shown in self.values.items():
+            value = getattr(self.state.profile, name)
+            if isinstance(shown, Field):
+                shown.show(value)
+            else:
+                shown.value = value
 
     def show(self, state: StudioState) -> None:
+        self.state = state
+        self._show_values()
         name = state.profile.name
         if name != self.profile.value:
             self.profile.set_options([*dict.fromkeys((*self.shipped, name))], value=name)
@@ -166,24 +255,15 @@ class HardwareControls:
                 )
             )
 
-    async def _uploaded(self, event: events.UploadEventArguments) -> None:
-        event.sender.run_method("reset")
-        data = await event.file.read()
-        try:
-            text = data.decode("utf-8")
-            profile = parse_profile(text, event.file.name)
-        except UnicodeDecodeError:
-            self.refuse(FalconError(f"{event.file.name}: not a text file; drop a profile in TOML"))
-        except FalconError as error:
-            self.refuse(error)
-        else:
-            self.apply(lambda s: states.with_profile(s, profile))
+    def _dropped(self, text: str, name: str) -> None:
+        profile = parse_profile(text, name)
+        self.apply(lambda s: states.with_profile(s, profile))
 
 
 class DelayControls:
     """The schedules by name, and a delay for every boundary with what it costs."""
 
-    def __init__(self, apply: Apply, save: Callable[[], None]) -> None:
+    def __init__(self, apply: Apply, save: Callable[[], None], refuse: Refuse) -> None:
         self.apply = apply
         self.rows: dict[str, tuple[Field, ui.label, ui.label, ui.label]] = {}
         self.drawn: tuple[tuple[str, ...], int] | None = None
@@ -195,6 +275,11 @@ class DelayControls:
                 ui.button("save", icon="download", on_click=save).props(
                     'dense no-caps unelevated padding="4px 10px" aria-label="Save the schedule"'
                 ).tooltip("Save as a file for falcon-snn --schedule FILE")
+            drop_zone(
+                "Drop a schedule here (JSON)", "a schedule in JSON",
+                lambda text, name: apply(lambda s: states.with_schedule_file(s, text, name)),
+                refuse,
+            ).props('data-drop="schedule"')  # fmt: skip
             ui.label(
                 "Slack: how much later its spikes may come without moving the end. "
                 "+1 adds: what one more slot of delay would cost. Both in µs."

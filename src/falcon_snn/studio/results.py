@@ -11,6 +11,8 @@ from falcon_snn.studio.numbers import Latency, Outlook, Rate
 from falcon_snn.studio.state import BELOW, StudioState
 
 if TYPE_CHECKING:
+    from falcon_snn.studio.comparison import Row
+    from falcon_snn.studio.front import Evaluated
     from falcon_snn.studio.sample import Effect
 
 PART_COLOURS = {
@@ -21,14 +23,18 @@ _CONFIG = {"displaylogo": False, "displayModeBar": False}
 
 
 class Summary:
-    """Core latency beside its rivals, throughput, and what the critical path is made of."""
+    """Latency beside its rivals, throughput, accuracy and energy where they are measured, and
+    what the critical path is made of.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, *, accuracy: bool, energy: bool) -> None:
         with ui.element("div").classes("cards"):
             self.core = _Card("core latency", "core")
             self.qnn = _Card("matched QNN", "qnn")
             self.full = _Card("full lookahead", "full")
             self.rate = _Card("a sample every", "interval")
+            self.accuracy = _Card("accuracy", "measured", "%") if accuracy else None
+            self.energy = _Card("energy of an inference", "energy", "mJ", 4) if energy else None
         with ui.card().classes("panel"):
             ui.label("Critical path").classes("panel-title")
             with ui.element("div").classes("parts").props('role="img"') as self.bar:
@@ -61,6 +67,16 @@ class Summary:
 
     def show_steps(self, now: Latency) -> None:
         self.steps.rows = [_path_row(now.snn, step) for step in now.path]
+
+    def show_accuracy(self, share: float | None, remark: str) -> None:
+        if self.accuracy is not None:
+            self.accuracy.show(None if share is None else 100 * share, remark)
+
+    def show_energy(self, snn_mj: float | None, qnn_mj: float | None, remark: str = "") -> None:
+        if self.energy is not None:
+            if snn_mj is not None and qnn_mj is not None:
+                remark = f"matched QNN {qnn_mj:.4f} mJ"
+            self.energy.show(snn_mj, remark)
 
     def show_outlook(self, outlook: Outlook) -> None:
         self.rate.show(outlook.snn.interval_us, _rate_text(outlook.snn, outlook.qnn))
@@ -143,19 +159,151 @@ class SamplePanel:
         self.plot.update_figure({"data": [bars], "layout": layout, "config": _CONFIG})
 
 
-class _Card:
-    """A figure in microseconds with its name above and a remark below."""
+class FrontPanel:
+    """Accuracy over latency of what a search evaluated; a point or a button loads its schedule."""
 
-    def __init__(self, name: str, key: str) -> None:
+    def __init__(self, load: "Callable[[Evaluated], None]") -> None:
+        self.load, self.known = load, dict[int, "Evaluated"]()
+        with ui.card().classes("panel"):
+            ui.label("Schedules of the search").classes("panel-title")
+            self.text = ui.label("…").classes("remark").props('data-result="front"')
+            with ui.element("div").classes("w-full") as self.body:
+                self.plot = ui.plotly({"data": [], "layout": {}}).classes("w-full")
+                self.plot.props('role="img" aria-label="Accuracy over latency"')
+                self.plot.on(
+                    "plotly_click",
+                    lambda event: self._chosen(event.args),
+                    js_handler="(event) => emit(event.points[0].customdata)",
+                )
+                ui.label("On the front, by latency:").classes("remark")
+                self.buttons = ui.row().classes("gap-2")
+        self.decline("…")
+
+    def decline(self, why: str) -> None:
+        """There is nothing to show; say why."""
+        self.text.set_text(why)
+        self.body.set_visibility(False)
+
+    def show(self, state: StudioState, found: "list[Evaluated]", clips: int) -> None:
+        self.known = {one.number: one for one in found}
+        front = sorted((o for o in found if o.on_front), key=lambda o: (o.latency_us, o.number))
+        self.text.set_text(
+            f"{len(found)} schedules, each on {clips:,} clips, timed on '{state.profile.name}' as "
+            "it is set now. A click on a point loads its schedule."
+        )
+        here = [one for one in found if one.delays == state.delays][:1]
+        data = [
+            _points("evaluated", [o for o in found if not o.on_front], "markers", "#8b97a3", 6),
+            _points("front", front, "lines+markers", "#3b76af", 9),
+            _points("this schedule", here, "markers", "#e1812c", 14),
+        ]
+        layout = _plain_layout() | {
+            "height": 300,
+            "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
+            "hovermode": "closest",
+            "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+            "xaxis": {"title": {"text": "core latency (µs)"}, "gridcolor": _GRID,
+                      "automargin": True, "zeroline": False},
+            "yaxis": {"title": {"text": "accuracy (%)"}, "gridcolor": _GRID, "automargin": True,
+                      "zeroline": False},
+        }  # fmt: skip
+        self.body.set_visibility(True)
+        self.plot.update_figure({"data": data, "layout": layout, "config": _CONFIG})
+        self.buttons.clear()
+        with self.buttons:
+            for one in unique_places(front):
+                self._button(one)
+
+    def _button(self, one: "Evaluated") -> None:
+        named = f"{', '.join(one.names)}: " if one.names else ""
+        text = f"{named}{one.latency_us:.2f} µs, {one.accuracy:.2%}"
+        ui.button(text, on_click=lambda: self.load(one)).props(
+            'outline dense no-caps padding="2px 8px" size=sm'
+        ).tooltip(f"95 % interval {one.interval[0]:.2%} to {one.interval[1]:.2%}")
+
+    def _chosen(self, number: object) -> None:
+        if isinstance(number, int) and number in self.known:
+            self.load(self.known[number])
+
+
+def unique_places(front: "list[Evaluated]") -> "list[Evaluated]":
+    """One schedule for each latency and accuracy; what the search chose goes first."""
+    places: dict[tuple[float, float], Evaluated] = {}
+    for one in front:
+        place = (one.latency_us, one.accuracy)
+        if place not in places or (one.names and not places[place].names):
+            places[place] = one
+    return [*places.values()]
+
+
+class ComparisonPanel:
+    """A pinned state beside the present one."""
+
+    def __init__(self, pin: Callable[[], None], back: Callable[[], None],
+                 unpin: Callable[[], None]) -> None:  # fmt: skip
+        with ui.card().classes("panel"):
+            with ui.row().classes("w-full items-center justify-between"):
+                ui.label("Side by side").classes("panel-title")
+                with ui.row().classes("gap-2"):
+                    plain = 'outline dense no-caps padding="4px 10px"'
+                    ui.button("pin this state", icon="push_pin", on_click=pin).props(plain)
+                    self.back = ui.button("swap", icon="swap_horiz", on_click=back).props(plain)
+                    self.unpin = ui.button("unpin", icon="close", on_click=unpin).props(plain)
+            self.text = ui.label(
+                "Pin a state, change something, and see here what became of it."
+            ).classes("remark")
+            self.table = ui.table(
+                columns=[
+                    _column("what", "", "left"), _column("pinned", "pinned"),
+                    _column("present", "now"), _column("change", "change"),
+                ],
+                rows=[], row_key="what",
+            ).props("dense flat hide-pagination wrap-cells").classes("w-full")  # fmt: skip
+            self.table.props(":rows-per-page-options=[0] data-result=comparison")
+        self.show(None)
+
+    def show(self, rows: "list[Row] | None") -> None:
+        """None: nothing is pinned."""
+        for element in (self.back, self.unpin, self.table):
+            element.set_visibility(rows is not None)
+        self.text.set_visibility(rows is None)
+        self.table.rows = [] if rows is None else [row._asdict() for row in rows]
+
+
+def _points(
+    name: str, found: "list[Evaluated]", mode: str, colour: str, size: int
+) -> dict[str, Any]:
+    return {
+        "type": "scatter", "mode": mode, "name": name,
+        "x": [one.latency_us for one in found], "y": [100 * one.accuracy for one in found],
+        "customdata": [one.number for one in found],
+        "line": {"shape": "hv", "width": 1.5, "color": colour},
+        "marker": {"color": colour, "size": size, "opacity": 0.55 if size < 9 else 1},
+        "text": [_waits(one) for one in found],
+        "hovertemplate": "%{y:.2f} %, %{x:.2f} µs<br>%{text}<extra></extra>",
+    }  # fmt: skip
+
+
+def _waits(one: "Evaluated") -> str:
+    waits = [f"{name} δ={delay}" for name, delay in one.delays.items() if delay > 1]
+    more = f" and {len(waits) - 6} more" if len(waits) > 6 else ""
+    return (", ".join(waits[:6]) or "delay 1 everywhere") + more
+
+
+class _Card:
+    """A figure with its unit, its name above and a remark below."""
+
+    def __init__(self, name: str, key: str, unit: str = "µs", digits: int = 2) -> None:
+        self.digits = digits
         with ui.card().classes(f"panel card card-{key}"):
             ui.label(name).classes("card-name")
             with ui.row().classes("items-baseline gap-1 no-wrap"):
                 self.value = ui.label("…").classes("card-value").props(f'data-result="{key}"')
-                ui.label("µs")
+                ui.label(unit)
             self.remark = ui.label().classes("card-remark").props(f'data-remark="{key}"')
 
-    def show(self, value_us: float, remark: str) -> None:
-        self.value.set_text(f"{value_us:.2f}")
+    def show(self, value: float | None, remark: str) -> None:
+        self.value.set_text("–" if value is None else f"{value:.{self.digits}f}")
         self.remark.set_text(remark)
 
 

@@ -8,14 +8,26 @@ from typing import Any
 from urllib.parse import urlencode
 
 from falcon_snn.errors import FalconError
-from falcon_snn.hardware.profile import KEYS, Profile, load_profile, shipped_profiles, with_value
+from falcon_snn.files import parse_json
+from falcon_snn.hardware.profile import (
+    KEYS,
+    Profile,
+    Source,
+    load_profile,
+    profile_toml,
+    shipped_profiles,
+)
 from falcon_snn.network.description import Network
-from falcon_snn.pipeline.graph import Graph
-from falcon_snn.pipeline.schedule import Delays, complete
-from falcon_snn.workflow.networks import built_in, delays_of
+from falcon_snn.neuron.encoding import MAX_SLOTS
+from falcon_snn.pipeline.graph import MAX_GRAPH_SLOTS, Graph
+from falcon_snn.pipeline.schedule import Delays, complete, listed_delays
+from falcon_snn.workflow.networks import built_in, delays_of, graph_with_prefix
 
 OWN = "own"  # the name of the network that the studio was started with
 BELOW = {"nothing": "nothing", "qnn": "matched QNN", "full": "full lookahead"}
+SHARE = "_percent"  # the end of the keys whose values add up to 100
+# Words of an address that are no boundary; a boundary of such a name is written `delay.NAME`.
+_WORDS = {"network", "of", "dataset", "T", "prefix", "hardware", "below", "pin", *KEYS}
 
 
 @dataclass(frozen=True)
@@ -29,30 +41,36 @@ class StudioState:
     delays: Delays  # of all boundaries
     profile: Profile
     below: str = "nothing"  # what the timeline shows below the network, a key of BELOW
-    own: Network | None = None  # what OWN means, if a checkpoint was given
+    own: Network | Graph | None = None  # what OWN means, if a network or a graph was given
 
     def __post_init__(self) -> None:
-        self.network.demand_spikes()
+        if isinstance(self.network, Network):
+            self.network.demand_spikes()
         complete(self.delays, self.network.boundaries, self.slots, "schedule")
         if self.below not in BELOW:
             raise FalconError(f"below is '{self.below}'; choose one of {', '.join(BELOW)}")
 
     @cached_property
-    def network(self) -> Network:
-        """The network with its T and its Q/K prefix."""
+    def network(self) -> Network | Graph:
+        """The network, or its graph alone, with its T and its Q/K prefix."""
         network = _network(self.name, self.dataset, self.own)
         if self.slots != network.slots:
-            network = network.with_slots(self.slots)
-        return network if self.prefix == network.prefix else network.with_prefix(self.prefix)
+            network = _with_slots(network, self.slots)
+        return network if self.prefix == _prefix(network) else _with_prefix(network, self.prefix)
 
     @property
     def graph(self) -> Graph:
-        return self.network.graph
+        return self.network if isinstance(self.network, Graph) else self.network.graph
 
     @property
     def has_prefix(self) -> bool:
         """Whether there are Q and K that a prefix speaks of."""
         return _has_codes(self.network)
+
+    @property
+    def highest_slots(self) -> int:
+        """The largest T: spikes of a network are packed into bytes, a graph is only timed."""
+        return MAX_GRAPH_SLOTS if isinstance(self.network, Graph) else MAX_SLOTS
 
 
 def first_state(name: str = "medium", dataset: str = "gsc") -> StudioState:
@@ -62,20 +80,44 @@ def first_state(name: str = "medium", dataset: str = "gsc") -> StudioState:
     return StudioState(name, dataset, network.slots, network.slots, delays, load_profile())
 
 
-def own_state(network: Network, delays: Delays | None) -> StudioState:
+def own_state(network: Network | Graph, delays: Delays | None) -> StudioState:
     """A start with a network of one's own, under the delays that it was trained under."""
     delays = delays or dict.fromkeys(network.boundaries, 1)
     return StudioState(
-        OWN, "gsc", network.slots, network.prefix, delays, load_profile(), own=network
+        OWN, "gsc", network.slots, _prefix(network), delays, load_profile(), own=network
     )
 
 
-def _network(name: str, dataset: str, own: Network | None) -> Network:
+def _network(name: str, dataset: str, own: Network | Graph | None) -> Network | Graph:
     return own if name == OWN and own is not None else built_in(name, dataset)
 
 
-def _has_codes(network: Network) -> bool:
+def _has_codes(network: Network | Graph) -> bool:
+    if isinstance(network, Graph):
+        return any(stage.kind == "quantise" for stage in network.stages)
     return any(stage.emits == "codes" for stage in network.stages)
+
+
+def _prefix(network: Network | Graph) -> int:
+    if isinstance(network, Network):
+        return network.prefix
+    prefixes = {s.prefix or network.slots for s in network.stages if s.kind == "quantise"}
+    return max(prefixes, default=network.slots)
+
+
+def _with_slots(network: Network | Graph, slots: int) -> Network | Graph:
+    """Other slots; Q and K wait for all of them."""
+    if isinstance(network, Network):
+        return network.with_slots(slots)
+    return replace(graph_with_prefix(network, None), slots=slots)
+
+
+def _with_prefix(network: Network | Graph, prefix: int) -> Network | Graph:
+    if isinstance(network, Network):
+        return network.with_prefix(prefix)
+    if not _has_codes(network):
+        raise FalconError(f"graph '{network.name}' has no Q and K, so no Q/K prefix")
+    return graph_with_prefix(network, prefix)
 
 
 def with_network(state: StudioState, name: str, dataset: str) -> StudioState:
@@ -108,6 +150,21 @@ def with_schedule(state: StudioState, name: str) -> StudioState:
     return replace(state, delays=delays_of(name, state.network, None))
 
 
+def with_delays(state: StudioState, delays: Delays) -> StudioState:
+    """The delays of all boundaries at once."""
+    return replace(state, delays=dict(delays))
+
+
+def with_schedule_file(state: StudioState, text: str, name: str) -> StudioState:
+    """A file that `--schedule` takes; where it says which Q/K prefix it is for, that one too."""
+    document = parse_json(text, name)
+    delays = complete(listed_delays(document, name), state.network.boundaries, state.slots, name)
+    prefix = document.get("qk_prefix", state.prefix)
+    if not state.has_prefix or isinstance(prefix, bool) or not isinstance(prefix, int):
+        prefix = state.prefix
+    return replace(state, delays=delays, prefix=prefix)
+
+
 def with_below(state: StudioState, below: str) -> StudioState:
     return replace(state, below=below)
 
@@ -117,8 +174,17 @@ def with_profile(state: StudioState, profile: Profile) -> StudioState:
 
 
 def with_hardware(state: StudioState, key: str, typed: str) -> StudioState:
-    """One value of the hardware changed, by its key."""
-    return replace(state, profile=_with_typed(state.profile, key, typed))
+    """One value of the hardware changed, by its key.
+
+    The shares of an access add up to 100 %: where one is changed, the others keep their ratios.
+    """
+    values = {key: _typed_value(key, typed)}
+    if key.endswith(SHARE) and 0 <= values[key] <= 100:
+        others = {name: getattr(state.profile, name) for name in KEYS if name.endswith(SHARE)}
+        old = others.pop(key)
+        if old < 100:
+            values |= {n: share * (100 - values[key]) / (100 - old) for n, share in others.items()}
+    return replace(state, profile=replace(state.profile, **values))
 
 
 def with_t_cycle(state: StudioState, typed: str) -> StudioState:
@@ -134,10 +200,14 @@ def to_query(state: StudioState) -> str:
     pairs = {"network": state.name}
     if state.name != OWN:
         pairs["dataset"] = state.dataset
+    elif state.own is not None:
+        pairs["of"] = state.own.name
     pairs["T"] = str(state.slots)
     if state.prefix != state.slots:
         pairs["prefix"] = str(state.prefix)
-    pairs |= {name: str(delay) for name, delay in state.delays.items() if delay != 1}
+    for name, delay in state.delays.items():
+        if delay != 1:
+            pairs[f"delay.{name}" if name in _WORDS else name] = str(delay)
     if state.profile.name != "paper":
         pairs["hardware"] = state.profile.name
     base = _base(state.profile.name)
@@ -155,18 +225,37 @@ def from_query(query: Mapping[str, str], start: StudioState) -> StudioState:
     if not query:
         return start
     left = dict(query)
-    slots = _whole(left.pop("T", str(start.slots)), "T")
     network, dataset = left.pop("network", start.name), left.pop("dataset", start.dataset)
-    boundaries = _network(network, dataset, start.own).boundaries
+    _demand_same_own(network, left.pop("of", None), start.own)
+    own = _network(network, dataset, start.own)
+    slots = _whole(left.pop("T", str(own.slots)), "T")
     prefix = _whole(left.pop("prefix", str(slots)), "Q/K prefix")
     below = left.pop("below", "nothing")
     name = left.pop("hardware", "paper")
-    profile = replace(_base(name), name=name)
-    for key in [key for key in left if key in KEYS]:
-        profile = _with_typed(profile, key, left.pop(key))
-    delays = {name: _whole(typed, f"delay of {name}") for name, typed in left.items()}
-    listed = complete(delays, boundaries, slots, "the address")
+    values = {key: _typed_value(key, left.pop(key)) for key in [*left] if key in KEYS}
+    profile = replace(_base(name), name=name, **values)
+    delays = {
+        name if name in own.boundaries else name.removeprefix("delay."): _whole(
+            typed, f"delay of {name}"
+        )
+        for name, typed in left.items()
+    }
+    listed = complete(delays, own.boundaries, slots, "the address")
     return StudioState(network, dataset, slots, prefix, listed, profile, below, start.own)
+
+
+def _demand_same_own(network: str, of: str | None, own: Network | Graph | None) -> None:
+    """Refuse an address about another network than the one that the studio was started with."""
+    if network != OWN:
+        return
+    meant = "a network of one's own" if of is None else f"the network '{of[:80]}'"
+    if own is None:
+        raise FalconError(
+            f"this link is about {meant}, and the studio was started without one; start it with "
+            "--graph, --checkpoint or --pretrained"
+        )
+    if of not in (None, own.name):
+        raise FalconError(f"this link is about {meant}; the studio was started with '{own.name}'")
 
 
 def schedule_file(state: StudioState) -> str:
@@ -176,20 +265,30 @@ def schedule_file(state: StudioState) -> str:
     return json.dumps(document, indent=1) + "\n"
 
 
+def profile_file(state: StudioState) -> str:
+    """The hardware as a file that every `--hardware` takes; what was changed here says so."""
+    profile, base = state.profile, _base(state.profile.name)
+    sources = dict(profile.sources)
+    for key in KEYS:
+        if getattr(profile, key) != getattr(base, key) and profile.sources == base.sources:
+            sources[key] = Source("assumed", "set in the studio")
+    name = profile.name
+    if name in shipped_profiles() and profile != base:
+        name = f"{name}-changed"
+    return profile_toml(replace(profile, name=name, sources=sources))
+
+
 def _base(name: str) -> Profile:
     """The hardware that an address is relative to: the shipped one of that name, or the paper's."""
     return load_profile(name if name in shipped_profiles() else None)
 
 
-def _with_typed(profile: Profile, key: str, typed: str) -> Profile:
-    value: Any = typed
+def _typed_value(key: str, typed: str) -> Any:
     if KEYS[key].optional and not typed:
-        value = None
-    elif KEYS[key].kind is int:
-        value = _whole(typed, key)
-    elif KEYS[key].kind is float:
-        value = _number(typed, key)
-    return with_value(profile, key, value)
+        return None
+    if KEYS[key].kind is int:
+        return _whole(typed, key)
+    return _number(typed, key) if KEYS[key].kind is float else typed
 
 
 def _whole(typed: str, what: str) -> int:

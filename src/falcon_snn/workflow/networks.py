@@ -211,8 +211,8 @@ def _read_graph(path: Path, slots: int | None, qk_prefix: int | None) -> Graph:
     return chosen if slots is None else replace(chosen, slots=slots)
 
 
-def graph_with_prefix(graph: Graph, qk_prefix: int) -> Graph:
-    """The same graph whose Q and K wait for other slots."""
+def graph_with_prefix(graph: Graph, qk_prefix: int | None) -> Graph:
+    """The same graph whose Q and K wait for other slots; None: for all."""
     stages = tuple(
         replace(stage, prefix=qk_prefix) if stage.kind == "quantise" else stage
         for stage in graph.stages

@@ -10,7 +10,7 @@ from falcon_snn.network.falcon import FalconConfig, falcon
 from falcon_snn.pipeline.graph import Graph
 from falcon_snn.pipeline.schedule import Delays, uniform, with_delays
 from falcon_snn.pipeline.steps import QNN_STYLES
-from falcon_snn.pipeline.sweep import Point, time_point
+from falcon_snn.pipeline.sweep import SweepPoint, time_point
 from falcon_snn.pipeline.timing import qnn_cycles, time_snn
 from falcon_snn.workflow.networks import Timed, built_in, delays_of, graph_with_prefix
 
@@ -42,7 +42,7 @@ class Setup:
         return self.timed.delays(self.schedule, self.changes)
 
 
-def sweep(setup: Setup, key: str, values: Iterable[Any]) -> list[Point]:
+def sweep(setup: Setup, key: str, values: Iterable[Any]) -> list[SweepPoint]:
     """Time SNN and QNN at each value of `key`: a profile key, a network key, a boundary's name, or
     `delay` for all boundaries at once.
     """
