@@ -88,9 +88,7 @@ def one_speaker(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_one_line_says_what_was_done(
-    one_speaker: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_one_line_says_what_was_done(one_speaker: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "falcon_snn"):
         counts = Counter(clip.split for clip in open_folder(one_speaker).clips)
         open_folder(one_speaker)

@@ -246,13 +246,14 @@ def test_every_clip_is_in_an_epoch_and_batches_are_of_one_size() -> None:
     seen = [batch.labels.tolist() for batch in clips.epoch(0, 0)]
     assert clips.steps() == len(seen) == 3
     assert {len(part) for part in seen} == {clips.batch} == {16}
-    assert set(sum(seen, [])) == set(range(48))
+    assert {clip for part in seen for clip in part} == set(range(48))
     odd = Clips(make_examples(41, 1), recipe, torch.device("cpu"), torch.zeros(0))
     odd.labels = torch.arange(41)
     seen = [batch.labels.tolist() for batch in odd.epoch(0, 0)]
     assert [len(part) for part in seen] == [16, 16, 16]
-    assert sorted(sum(seen, [])[:41]) == list(range(41))
-    assert sum(seen, [])[41:] == seen[0][:7]  # the last batch is filled up from the start
+    order = [clip for part in seen for clip in part]
+    assert sorted(order[:41]) == list(range(41))
+    assert order[41:] == seen[0][:7]  # the last batch is filled up from the start
 
 
 @pytest.mark.parametrize(

@@ -182,6 +182,9 @@ app.command("spikes")(spikes)
 @contextmanager
 def _bytes_bar(doing: str) -> Iterator[Callable[[int, int], None]]:
     """A progress bar for a transfer; gives the function that hears (bytes here, bytes in all)."""
+    if not err.is_terminal:
+        yield lambda here, total: None
+        return
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     columns = (TextColumn(doing), BarColumn(), DownloadColumn(), TransferSpeedColumn())

@@ -22,7 +22,9 @@ def latency(
     graph: Path | None = options.GraphFile,
     checkpoint: Path | None = options.Checkpoint,
     pretrained: str | None = options.Pretrained,
-    gantt: Path | None = typer.Option(None, "--gantt", help="Draw a timeline: .png or .html."),
+    gantt: Path | None = typer.Option(
+        None, "--gantt", help="Draw a timeline: .png, .svg, .pdf or .html."
+    ),
     compare: str | None = typer.Option(
         None, "--compare", help="A second schedule, or qnn, below the first in --gantt and --trace."
     ),
@@ -41,8 +43,9 @@ def latency(
     if gantt is not None or trace is not None:
         from falcon_snn.report.timeline import write_timeline, write_trace
 
+        moved = "".join(f", {change}" for change in delay)
         timings = {
-            "QNN" if qnn else f"SNN {timed.schedule(schedule)}": time_qnn(stages, profile)
+            "QNN" if qnn else f"SNN {timed.schedule(schedule)}{moved}": time_qnn(stages, profile)
             if qnn
             else time_snn(stages, delays, profile)
         }

@@ -10,7 +10,7 @@ from falcon_snn.data.augment import Augmentation
 from falcon_snn.errors import FalconError
 
 PHASES = ("qat", "tune", "joint")  # of adaptation, in their order
-RECIPES = ("teacher", "qnn", *PHASES)  # that come with Falcon
+RECIPES = ("teacher", "qnn", "small", *PHASES)  # that come with Falcon
 STEPS_WANTED = 20  # of an epoch, where the batch is fitted to the data
 SMALLEST_FITTED = 16  # clips; batch norm needs more than a few
 _FOLDER = Path(__file__).parent / "recipes"
