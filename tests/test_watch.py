@@ -19,9 +19,10 @@ from falcon_snn.cli import doctor, watch
 from falcon_snn.cli.main import app
 from falcon_snn.errors import FalconError, Stopped
 from falcon_snn.neuron import layers
-from falcon_snn.training import loop
 from falcon_snn.training.loop import EpochResult
+from falcon_snn.training.step import Step
 from falcon_snn.workflow import searching
+from falcon_snn.workflow.steps import Run
 
 
 @pytest.fixture
@@ -55,9 +56,9 @@ def test_one_line_per_epoch_where_stderr_is_no_terminal(data: Path, quick: Path)
 def test_ctrl_c_says_how_to_go_on(data: Path, quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = quick.parent / "qnn"
     words = ("--data", data, "--recipe", quick, "--out", out)
-    plain, calls = loop.Step.__call__, 0
+    plain, calls = Step.__call__, 0
 
-    def stopping(step: loop.Step, batch: Any) -> None:
+    def stopping(step: Step, batch: Any) -> None:
         nonlocal calls
         calls += 1
         if calls == 8:  # in epoch 3
@@ -65,7 +66,7 @@ def test_ctrl_c_says_how_to_go_on(data: Path, quick: Path, monkeypatch: pytest.M
         plain(step, batch)
 
     with monkeypatch.context() as patched:
-        patched.setattr(loop.Step, "__call__", stopping)
+        patched.setattr(Step, "__call__", stopping)
         stopped = train(*words)
     assert stopped.exit_code == 130
     assert stopped.stderr.splitlines()[-1] == "stopped after epoch 2 of qnn; go on with --resume"
@@ -158,3 +159,15 @@ def test_a_backend_that_cannot_run_is_one_line(monkeypatch: pytest.MonkeyPatch) 
     absent = CliRunner().invoke(app, [*words, "--schedule", "full"])
     assert isinstance(absent.exception, FalconError)
     assert "triton is not installed (falcon-snn[gpu])" in str(absent.exception)
+
+
+def test_ctrl_c_in_a_run(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopping(*args: Any) -> float:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Run, "execute", stopping)
+    words = ["run", "--data", str(data), "--out", str(tmp_path / "run")]
+    stopped = CliRunner().invoke(app, words)
+    assert stopped.exit_code == 130
+    last = stopped.stderr.splitlines()[-1]
+    assert last == "stopped in step 'features'; the same command goes on from there"
