@@ -123,9 +123,9 @@ def test_the_page_says_what_waiting_cost_and_brought(folder: Path) -> None:
     assert "costs 1.88 µs: Accurate answers in" in said
     assert "70.0 % rightly (95 % interval 60.0 – 80.0) instead of 40.0 % (30.0 – 50.0)" in said
     assert "the 95 % intervals touch" not in said
-    assert re.search(
-        r"An inference takes [\d.]+ µJ instead of [\d.]+ µJ; that of the QNN takes [\d.]+ µJ", said
-    )
+    number = r"[\d.]+ µJ"
+    energy = f"An inference takes {number} instead of {number}; that of the QNN takes {number}"
+    assert re.search(energy, said)
     tested["before"]["accurate"] |= {"interval": [0.45, 0.8]}
     write_json(run / "measure" / "accuracy.json", tested)
     assert "the 95 % intervals touch" in page()

@@ -146,7 +146,7 @@ def _report(result: dict[str, Any], folder: Path, as_json: bool) -> None:
         return
     from rich.table import Table
 
-    from falcon_snn.search.result import same_chosen
+    from falcon_snn.search.result import distinct_pairs, same_chosen
 
     table = Table("schedule", "accuracy %", "95 % interval", "us", "random %", "waits")
     for names in same_chosen(result):  # equal schedules are shown once
@@ -165,9 +165,7 @@ def _report(result: dict[str, Any], folder: Path, as_json: bool) -> None:
     out.print(table)
     if len(same_chosen(result)) == 1:
         out.print("no wait passed the gates: the three names stand for one schedule")
-    for pair in result["chosen_compared"]:
-        if result["chosen"][pair["one"]] == result["chosen"][pair["other"]]:
-            continue
+    for pair in distinct_pairs(result):
         out.print(
             f"{pair['other']} against {pair['one']}: {pair['only_other_right']} clips only the "
             f"former, {pair['only_one_right']} only the latter, McNemar p = {pair['p']:.2g}"

@@ -19,7 +19,7 @@ from falcon_snn.report.related_work import compare
 from falcon_snn.report.search_figures import write_search_figures
 from falcon_snn.report.timeline import write_timeline
 from falcon_snn.report.training_curves import draw_adaptation, draw_curves, read_phases
-from falcon_snn.search.result import read_result
+from falcon_snn.search.result import distinct_pairs, read_result
 
 SCHEDULES = ("fastest", "balanced", "accurate")
 TITLES = {"fastest": "Fastest", "balanced": "Balanced", "accurate": "Accurate",
@@ -53,6 +53,7 @@ def write_run_report(run: Path, out: Path) -> Path:
         page, "run.html.j2", network=network.name, data=facts["settings"]["data"],
         words=data["words"], clips=data["clips"], schedules=schedules, test=test,
         distinct=_distinct(schedules), waiting=_waiting(schedules, energy),
+        compared=distinct_pairs(search),
         qnn_us=timings["QNN"].core_us, full_us=timings["full"].core_us, search=search,
         validation={"QNN": qnn_percent, "full": conversion["accuracy"]}, conversion=conversion,
         hardware=profile.name, attention=profile.attention, figures=figures, phases=phases,

@@ -136,6 +136,12 @@ def same_chosen(result: dict[str, Any]) -> list[list[str]]:
     return list(groups.values())
 
 
+def distinct_pairs(result: dict[str, Any]) -> list[dict[str, Any]]:
+    """The comparisons of chosen schedules that differ, each once."""
+    first = {names[0] for names in same_chosen(result)}
+    return [pair for pair in result["chosen_compared"] if {pair["one"], pair["other"]} <= first]
+
+
 def read_result(path: Path) -> dict[str, Any]:
     """Read the JSON file of a search."""
     result = read_json(path)
