@@ -62,7 +62,7 @@ def measure(phase: str, model_name: str, clips: int, epochs: int, compiled: bool
         "phase": phase,
         "network": model_name,
         "clips": clips,
-        "batch": recipe.batch,
+        "batch": training.batch,
         "compiled": compiled,
         "device": torch.cuda.get_device_name(0) if on_gpu else "cpu",
         "training_seconds": [round(result.seconds, 3) for result in results],

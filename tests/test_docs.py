@@ -136,6 +136,8 @@ def one_epoch(words: list[str]) -> list[str]:
     """A command that trains, for one epoch instead of those that it names or its recipes have."""
     if words[0] == "run":
         return [*words, "--epochs", "qnn=1", "--epochs", "qat=1"]
+    if words[0] in ("train", "adapt") and "--epochs" not in words:
+        return [*words, "--epochs", "1"]
     return [
         "1" if before == "--epochs" else word
         for before, word in zip(["", *words], words, strict=False)

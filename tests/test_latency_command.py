@@ -128,7 +128,17 @@ def test_a_bad_schedule_file_is_one_line(
     assert message in err
 
 
+def test_moved_delays_are_in_the_title(falcon: Falcon, tmp_path: Path) -> None:
+    trace = tmp_path / "a.json"
+    words = ("latency", "--delay", "stem.fc1=2", "--trace", trace)
+    assert falcon(*words)[0] == 0
+    events = json.loads(trace.read_text())["traceEvents"]
+    names = {event["args"]["name"] for event in events if event["name"] == "process_name"}
+    assert names == {"SNN fastest, stem.fc1=2"}
+
+
 def test_pictures_and_trace(falcon: Falcon, tmp_path: Path) -> None:
+    pytest.importorskip("plotly", reason="needs falcon-snn[plotly]")
     png, html, trace = (tmp_path / name for name in ("a.png", "a.html", "a.json"))
     words = ("latency", "--schedule", "balanced", "--compare", "qnn", "--trace", trace)
     assert falcon(*words, "--gantt", png)[0] == 0

@@ -82,3 +82,17 @@ def test_record_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(held["phases"][0]["validation_percent"]) == 2
     assert held["phases"][0]["recipe"]["batch"] == 6
     assert held["test_clips"] == 12
+
+
+def test_waiting_pays_in_the_demo(tmp_path: Path) -> None:
+    """Three schedules that differ, and intervals that do not touch, before any adaptation."""
+    words = ["search", "--data", "embedded", "--pretrained", "embedded-tiny-t2", "--random", 0]
+    found = call(*words, "--out", tmp_path / "search", "--json")["chosen"]
+    assert [found[name]["delays"] for name in ("fastest", "balanced", "accurate")] == [
+        {},
+        {"stem.fc1": 2},
+        {"stem.conv2": 2, "stem.fc1": 2, "block0.residual2": 2},
+    ]
+    assert found["fastest"]["interval"][1] < found["balanced"]["interval"][0] - 0.1
+    assert found["balanced"]["accuracy"] < found["accurate"]["accuracy"]
+    assert found["accurate"]["latency_us"] == pytest.approx(36.21)

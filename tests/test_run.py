@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 
 from falcon_snn.cli.main import app
 from falcon_snn.errors import FalconError
+from falcon_snn.files import write_json
 from falcon_snn.training.checkpoint import load_metadata
 
 STEPS = ["features", "qnn", "convert", "search", "adapt", "measure", "report"]
@@ -70,6 +72,7 @@ def test_a_run_its_report_and_what_is_done_again(folder: Path) -> None:
     accuracy = json.loads((folder / "run" / "measure" / "accuracy.json").read_text())
     assert accuracy["networks"].keys() == {"QNN", "full", "fastest", "balanced", "accurate"}
     assert accuracy["networks"]["QNN"] == accuracy["networks"]["full"]
+    assert accuracy["before"].keys() == {"fastest", "balanced", "accurate"}
     for step in STEPS:  # every file is in its step's record
         record = json.loads((folder / "run" / "steps" / f"{step}.json").read_text())
         inside = [path for path in (folder / "run" / step).rglob("*") if path.is_file()]
@@ -88,6 +91,44 @@ def test_a_run_its_report_and_what_is_done_again(folder: Path) -> None:
     for page in pages:
         call(["report", str(folder / "run"), "--out", str(page.parent)])
     assert pages[0].read_bytes() == pages[1].read_bytes()
+
+
+def test_the_page_says_what_waiting_cost_and_brought(folder: Path) -> None:
+    call(arguments(folder))
+    run, out = folder / "run", folder / "page"
+
+    def page() -> str:
+        call(["report", str(run), "--out", str(out)])
+        text = (out / "report.html").read_text(encoding="utf-8")
+        return " ".join(re.sub(r"<[^>]+>", "", text).split())
+
+    adapted = json.loads((run / "adapt" / "adapted.json").read_text())
+    fastest = adapted["fastest"]
+    write_json(run / "adapt" / "adapted.json", dict.fromkeys(adapted, fastest))
+    said = page()
+    assert "Waiting did not pay here" in said
+    assert said.count("Fastest, Balanced and Accurate") > 3  # one row in each table, one timeline
+    assert "Balanced 5" not in said
+    # Accurate waits, and the intervals do not touch.
+    found = {**fastest["delays"], "stem.fc1": 2}
+    other = {"folder": "accurate", "delays": found, "validation_percent": 90.0}
+    if not (run / "adapt" / "accurate").exists():
+        shutil.copytree(run / "adapt" / "fastest", run / "adapt" / "accurate")
+    write_json(run / "adapt" / "adapted.json", {**adapted, "balanced": fastest, "accurate": other})
+    tested = json.loads((run / "measure" / "accuracy.json").read_text())
+    tested["before"]["fastest"] |= {"percent": 40.0, "interval": [0.3, 0.5]}
+    tested["before"]["accurate"] |= {"percent": 70.0, "interval": [0.6, 0.8]}
+    write_json(run / "measure" / "accuracy.json", tested)
+    said = page()
+    assert "costs 1.88 µs: Accurate answers in" in said
+    assert "70.0 % rightly (95 % interval 60.0 – 80.0) instead of 40.0 % (30.0 – 50.0)" in said
+    assert "the 95 % intervals touch" not in said
+    number = r"[\d.]+ µJ"
+    energy = f"An inference takes {number} instead of {number}; that of the QNN takes {number}"
+    assert re.search(energy, said)
+    tested["before"]["accurate"] |= {"interval": [0.45, 0.8]}
+    write_json(run / "measure" / "accuracy.json", tested)
+    assert "the 95 % intervals touch" in page()
 
 
 def check_page(page: Path) -> None:

@@ -24,7 +24,7 @@ from falcon_snn.training.batches import Clips, shift_frames
 from falcon_snn.training.checkpoint import load_checkpoint, load_model, load_teacher
 from falcon_snn.training.evaluate import validate
 from falcon_snn.training.loop import EpochResult, neuron_parameters, train
-from falcon_snn.training.recipe import load_recipe, one_cycle
+from falcon_snn.training.recipe import fitted_batch, load_recipe, one_cycle
 from falcon_snn.training.step import Job, divergence
 
 fabric_module = pytest.importorskip("lightning.fabric")
@@ -234,9 +234,36 @@ def test_recordings_are_augmented_on_the_device(tmp_path: Path) -> None:
     assert recipe.needs_waves
     clips = Clips(waves, recipe, torch.device("cpu"), torch.randn(40_000))
     first, again, later = ([batch.x for batch in clips.epoch(1, epoch)] for epoch in (0, 0, 1))
-    assert [tuple(x.shape) for x in first] == [(4, 98, 64)] * 2
+    assert [tuple(x.shape) for x in first] == [(4, 98, 64)] * 3
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
     assert not torch.equal(first[0], later[0])
+
+
+def test_every_clip_is_in_an_epoch_and_batches_are_of_one_size() -> None:
+    recipe = replace(load_recipe("qnn"), batch=20, augment=Augmentation())
+    clips = Clips(make_examples(48, 1), recipe, torch.device("cpu"), torch.zeros(0))
+    clips.labels = torch.arange(48)  # so that a batch says which clips it holds
+    seen = [batch.labels.tolist() for batch in clips.epoch(0, 0)]
+    assert clips.steps() == len(seen) == 3
+    assert {len(part) for part in seen} == {clips.batch} == {16}
+    assert {clip for part in seen for clip in part} == set(range(48))
+    odd = Clips(make_examples(41, 1), recipe, torch.device("cpu"), torch.zeros(0))
+    odd.labels = torch.arange(41)
+    seen = [batch.labels.tolist() for batch in odd.epoch(0, 0)]
+    assert [len(part) for part in seen] == [16, 16, 16]
+    order = [clip for part in seen for clip in part]
+    assert sorted(order[:41]) == list(range(41))
+    assert order[41:] == seen[0][:7]  # the last batch is filled up from the start
+
+
+@pytest.mark.parametrize(
+    ("clips", "batch"),
+    [(51_088, 512), (10_240, 512), (10_239, 256), (1_750, 64), (743, 32), (200, 16), (9, 9)],
+)
+def test_recipes_that_come_along_fit_the_batch_to_the_data(clips: int, batch: int) -> None:
+    assert fitted_batch(load_recipe("qnn"), clips) == batch
+    own = replace(load_recipe("qnn"), fit=False)
+    assert fitted_batch(own, clips) == min(512, clips)
 
 
 def test_shifted_clips_keep_their_padding() -> None:

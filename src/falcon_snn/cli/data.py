@@ -114,6 +114,29 @@ def pack(
                f"{times_smaller:.1f} times smaller than 16-bit wavs")  # fmt: skip
 
 
+@app.command("split")
+def split(
+    folder: Path = typer.Argument(help="A folder of word/name.wav."),
+    by: str = typer.Option(
+        ..., help="published (SHA-1 of the speaker), speaker (whole speakers) or clip."
+    ),
+    as_json: bool = JsonFlag,
+) -> None:
+    """Split a folder by a rule of your choice: writes split.csv into it, which you may edit."""
+    from falcon_snn.data.clips import SPLITS
+    from falcon_snn.data.folder import write_split
+    from falcon_snn.data.split import shared_speakers
+
+    parts = write_split(folder, by)
+    counts, shared = Counter(parts.values()), shared_speakers(parts)
+    if as_json:
+        splits = {name: counts[name] for name in SPLITS}
+        print_json({"folder": str(folder), "splits": splits, "shared_speakers": shared})
+        return
+    line = ", ".join(f"{counts[name]:,} {name}" for name in SPLITS)
+    typer.echo(f"{folder / 'split.csv'}: {line}; {shared} speakers in more than one of them")
+
+
 @app.command("features")
 def features(
     source: str = SourceArgument,
@@ -159,6 +182,9 @@ app.command("spikes")(spikes)
 @contextmanager
 def _bytes_bar(doing: str) -> Iterator[Callable[[int, int], None]]:
     """A progress bar for a transfer; gives the function that hears (bytes here, bytes in all)."""
+    if not err.is_terminal:
+        yield lambda here, total: None
+        return
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     columns = (TextColumn(doing), BarColumn(), DownloadColumn(), TransferSpeedColumn())

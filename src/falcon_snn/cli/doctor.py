@@ -65,10 +65,11 @@ def doctor(as_json: bool = JsonFlag) -> None:
     if as_json:
         print_json(rows)
         return
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table("", "what", "seen", "what its absence costs")
     for row in rows:
         mark = "[green]yes[/]" if row["present"] else "[yellow]no[/]"
-        table.add_row(mark, row["name"], row["seen"], row["cost"])
+        table.add_row(mark, row["name"], escape(row["seen"]), escape(row["cost"]))
     out.print(table)

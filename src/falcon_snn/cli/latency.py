@@ -46,8 +46,9 @@ def latency(
         from falcon_snn.report.style import drawn_as
         from falcon_snn.report.timeline import write_timeline, write_trace
 
+        moved = "".join(f", {change}" for change in delay)
         timings = {
-            "QNN" if qnn else f"SNN {timed.schedule(schedule)}": time_qnn(stages, profile)
+            "QNN" if qnn else f"SNN {timed.schedule(schedule)}{moved}": time_qnn(stages, profile)
             if qnn
             else time_snn(stages, delays, profile)
         }

@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperGroup, TyperOption
 
 from falcon_snn import __version__
 from falcon_snn.cli import (
@@ -39,7 +39,7 @@ from falcon_snn.cli import (
     train,
     verify,
 )
-from falcon_snn.errors import FalconError
+from falcon_snn.errors import FalconError, Stopped
 
 # The order in which a person would meet them; `--help` lists them so.
 ORDER = (
@@ -56,12 +56,31 @@ class InOrder(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted(self.commands, key=ORDER.index)
 
+    def invoke(self, ctx: Any) -> Any:
+        """Ctrl-C in a job that can be continued says how."""
+        try:
+            return super().invoke(ctx)
+        except Stopped as stop:
+            typer.echo(str(stop), err=True)
+            raise typer.Exit(130) from None
 
+
+def _flags_without_a_type() -> None:
+    """A flag takes no value, so that `--help` names no type for it; some versions say <bool>."""
+    shown: Any = getattr(TyperOption, "display_type_rich", None)
+    if shown is not None:
+
+        def of_values_only(option: Any, ctx: Any) -> Any:
+            return None if option.is_flag else shown(option, ctx=ctx)
+
+        setattr(TyperOption, "display_type_rich", of_values_only)  # noqa: B010
+
+
+_flags_without_a_type()
 app = typer.Typer(
     name="falcon-snn",
     cls=InOrder,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help="How long does a spiking network take on the chip, which layers should wait, "

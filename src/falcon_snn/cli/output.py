@@ -29,7 +29,13 @@ def notice(text: str) -> None:
 
 @contextmanager
 def progress_bar(doing: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """A progress bar on stderr; gives the function that advances it, from any thread."""
+    """A progress bar on stderr; gives the function that advances it, from any thread.
+
+    Where stderr is no terminal there is nothing to see: a bar would leave blank lines in a file.
+    """
+    if not err.is_terminal:
+        yield lambda amount: None
+        return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
     from rich.progress import TimeElapsedColumn as Elapsed
     from rich.progress import TimeRemainingColumn as Left

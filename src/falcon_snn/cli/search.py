@@ -146,20 +146,26 @@ def _report(result: dict[str, Any], folder: Path, as_json: bool) -> None:
         return
     from rich.table import Table
 
+    from falcon_snn.search.result import distinct_pairs, same_chosen
+
     table = Table("schedule", "accuracy %", "95 % interval", "us", "random %", "waits")
-    for name, row in chosen.items():
+    for names in same_chosen(result):  # equal schedules are shown once
+        row = chosen[names[0]]
         others = [
             100 * result["evaluated"][entry["schedule"]]["accuracy"]
-            for entry in result["random"][name]["schedules"]
+            for entry in result["random"][names[0]]["schedules"]
         ]
         low, high = row["interval"]
         table.add_row(
-            name, f"{100 * row['accuracy']:.2f}", f"{100 * low:.2f} .. {100 * high:.2f}",
+            ", ".join(names), f"{100 * row['accuracy']:.2f}",
+            f"{100 * low:.2f} .. {100 * high:.2f}",
             f"{row['latency_us']:.2f}", f"{sum(others) / len(others):.2f}" if others else "-",
             _waits(row["delays"]),
         )  # fmt: skip
     out.print(table)
-    for pair in result["chosen_compared"]:
+    if len(same_chosen(result)) == 1:
+        out.print("no wait passed the gates: the three names stand for one schedule")
+    for pair in distinct_pairs(result):
         out.print(
             f"{pair['other']} against {pair['one']}: {pair['only_other_right']} clips only the "
             f"former, {pair['only_one_right']} only the latter, McNemar p = {pair['p']:.2g}"

@@ -17,7 +17,8 @@ def train(
     ),
     data: str = options.Data,
     recipe: str | None = typer.Option(
-        None, help="A recipe as a TOML file; 'qnn' and 'teacher' come along and are the default."
+        None,
+        help="A recipe: a TOML file, or 'small' for small sets; by default 'qnn', or 'teacher'.",
     ),
     slots: int | None = typer.Option(
         None, help="T, the spike slots of a stage; above 8 for a QNN only."

@@ -20,34 +20,44 @@ class TerminalWatch(Watch):
             yield advance
 
     @contextmanager
-    def phase(self, name: str, epochs: int, steps: int) -> Iterator[EpochWatch]:
-        """Epoch, loss, validation accuracy, clips/s, time left."""
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-        )
+    def phase(self, name: str, epochs: int, steps: int, done: int = 0) -> Iterator[EpochWatch]:
+        """Epoch, step, loss, validation accuracy, clips/s, time left; or one line per epoch."""
+        if not err.is_terminal:
+
+            def tell(clips_done: int, ended: EpochResult | None) -> None:
+                if ended is not None:
+                    notice(f"{name}: epoch {ended.epoch}/{epochs}, {_figures(ended)}")
+
+            yield tell
+            return
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
         columns = (
-            TextColumn("{task.description}"), BarColumn(bar_width=20), MofNCompleteColumn(),
+            TextColumn("{task.description}"), BarColumn(bar_width=20),
             TextColumn("{task.fields[figures]}"), TimeRemainingColumn(compact=True),
         )  # fmt: skip
         with Progress(*columns, console=err) as bar:
-            task = bar.add_task(name, total=epochs, figures="")
+            task = bar.add_task(name, total=epochs * steps, completed=done * steps, figures="")
+            step, epoch, last = 0, done, ""
 
             def watch(clips_done: int, ended: EpochResult | None) -> None:
+                nonlocal step, epoch, last
                 if ended is None:
-                    bar.advance(task, 1 / steps)
+                    step += 1
                 else:
-                    bar.update(task, completed=ended.epoch, figures=_figures(ended))
+                    step, epoch, last = 0, ended.epoch, f", {_figures(ended)}"
+                place = f"epoch {min(epoch + 1, epochs)}/{epochs}"
+                place += f" step {step}/{steps}" if epoch < epochs else ""
+                bar.update(task, completed=epoch * steps + step, figures=place + last)
 
             yield watch
 
     @contextmanager
     def schedules(self) -> Iterator[ScheduleWatch]:
         """Schedules done, per second, and the time that those now wanted will take."""
+        if not err.is_terminal:
+            yield lambda done, wanted: None
+            return
         from rich.progress import (
             BarColumn,
             MofNCompleteColumn,

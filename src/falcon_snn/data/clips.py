@@ -64,10 +64,10 @@ def speaker_of(file: str) -> str:
     return re.sub(r"_nohash_.*$", "", file.rsplit("/", 1)[-1])
 
 
-def check_split(split: str) -> None:
+def check_split(split: str, where: str = "") -> None:
     """Refuse the name of a split that does not exist."""
     if split not in SPLITS:
-        raise FalconError(f"unknown split '{split}'; choose one of {', '.join(SPLITS)}")
+        raise FalconError(f"{where}unknown split '{split}'; choose one of {', '.join(SPLITS)}")
 
 
 def word_list(clips: Sequence[Clip]) -> tuple[str, ...]:

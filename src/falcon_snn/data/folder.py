@@ -2,13 +2,16 @@
 
 word/SPEAKER_nohash_N.wav    recordings; folders whose name begins with _ or . are no words
 validation_list.txt          the official split, one `word/name.wav` a line; without the two
-testing_list.txt             lists the published SHA-1 rule decides, with them both must agree
+testing_list.txt             lists the published SHA-1 rule decides, with them both must agree;
+                             where it leaves too few, speakers or clips are set aside (split.py)
+split.csv                    a split of your own, `file,split` a line; it decides alone
 _background_noise_/*.wav     recordings for augmentation (optional)
 """
 
+import csv
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
@@ -22,11 +25,14 @@ from falcon_snn.data.audio import (
     to_int16,
 )
 from falcon_snn.data.cache import key_of
-from falcon_snn.data.clips import Clip, hash_split, speaker_of, split_order
+from falcon_snn.data.clips import Clip, check_split, speaker_of, split_order
 from falcon_snn.data.features import RATE_HZ
+from falcon_snn.data.split import RULES, Split, choose_split, shared_speakers, split_by
 from falcon_snn.errors import FalconError
+from falcon_snn.files import write_text
 
 NOISE_FOLDER = "_background_noise_"
+OWN_SPLIT = "split.csv"
 LONGEST_S = 10
 LISTS = {"validation": "validation_list.txt", "testing": "testing_list.txt"}
 
@@ -41,8 +47,10 @@ class FolderSet:
     @cached_property
     def key(self) -> str:
         # Names, sizes and times of change: to read gigabytes of wavs would take too long.
-        stats = ((clip.file, (self.folder / clip.file).stat()) for clip in self.clips)
-        return key_of(f"{file} {stat.st_size} {stat.st_mtime_ns}" for file, stat in stats)
+        stats = ((clip, (self.folder / clip.file).stat()) for clip in self.clips)
+        return key_of(
+            f"{clip.file} {clip.split} {stat.st_size} {stat.st_mtime_ns}" for clip, stat in stats
+        )
 
     def lengths(self) -> NDArray[np.int64]:
         files = [self.folder / clip.file for clip in self.clips]
@@ -80,17 +88,71 @@ def open_folder(folder: Path) -> FolderSet:
     files = sorted(_recordings(folder))
     if not files:
         raise FalconError(f"{folder}: no recordings; a folder of clips holds word/name.wav files")
+    split = _split(folder, files)
+    clips = [Clip(file, file.split("/", 1)[0], speaker_of(file), split[file]) for file in files]
+    return FolderSet(folder, sorted(clips, key=split_order))
+
+
+def write_split(folder: Path, rule: str) -> Split:
+    """Split a folder by a rule of `split.py` and write that down in it as `split.csv`."""
+    files = sorted(_recordings(folder)) if folder.is_dir() else []
+    if not files:
+        raise FalconError(f"{folder}: no recordings; a folder of clips holds word/name.wav files")
+    split = split_by(rule, files)
+    lines = [f"{file},{part}\n" for file, part in split.items()]
+    write_text(folder / OWN_SPLIT, "".join(["file,split\n", *lines]))
+    return split
+
+
+def _split(folder: Path, files: list[str]) -> Split:
+    """The split of a folder: its own, that of its lists, or that of the first rule that fits."""
+    if (folder / OWN_SPLIT).is_file():
+        return _read_own_split(folder / OWN_SPLIT, files)
     listed = _read_lists(folder, set(files))
-    clips = []
+    if listed is None:
+        rule, split = choose_split(files)
+        if rule != RULES[0]:
+            _say_once(folder, rule, shared_speakers(split))
+        return split
+    split = split_by("published", files)
     for file in files:
-        split = hash_split(file)
-        if listed is not None and listed.get(file, "training") != split:
+        if listed.get(file, "training") != split[file]:
             raise FalconError(
                 f"{folder}: the lists say {listed.get(file, 'training')} for {file}, the published "
-                f"SHA-1 rule says {split}; restore the lists, or delete both to split by the rule"
+                f"SHA-1 rule says {split[file]}; restore the lists, or delete both to split by the "
+                "rule"
             )
-        clips.append(Clip(file, file.split("/", 1)[0], speaker_of(file), split))
-    return FolderSet(folder, sorted(clips, key=split_order))
+    return split
+
+
+@cache
+def _say_once(folder: Path, rule: str, shared: int) -> None:
+    """One line where the published rule was not taken; a set is opened several times."""
+    how = (
+        "whole speakers are set aside for validation and test"
+        if rule == "speaker"
+        else "clips are set aside for validation and test"
+    )
+    heard = f"; {shared} speakers are in more than one of the parts" if shared else ""
+    log.warning("%s: too few speakers for the published split, so %s%s", folder, how, heard)
+
+
+def _read_own_split(path: Path, files: list[str]) -> Split:
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    if not rows or rows[0] != ["file", "split"]:
+        raise FalconError(f"{path}: the first line must be file,split")
+    split = dict(row for row in rows[1:] if len(row) == 2)
+    if unlisted := sorted(set(files) - split.keys()):
+        raise FalconError(
+            f"{path}: does not name {unlisted[0]}; write it again (`falcon-snn data split`)"
+        )
+    if len(split) != len(files):
+        gone = min(split.keys() - set(files), default="a clip twice")
+        raise FalconError(f"{path}: names {gone}, which is not in the folder")
+    for name, part in split.items():
+        check_split(part, f"{path}: {name}: ")
+    return {file: split[file] for file in files}
 
 
 def _recordings(folder: Path) -> Iterator[str]:

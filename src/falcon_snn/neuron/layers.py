@@ -10,6 +10,7 @@ Backends: `triton` (fused kernels for GPUs), `numba` (event-driven kernels for C
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -98,11 +99,16 @@ class AttentionCurve:
 def choose_layer_backend(backend: str, device: torch.device) -> str:
     """The layer backend by name; `auto` is triton on a GPU and numba on a CPU."""
     if backend == "auto":
-        return "triton" if device.type == "cuda" else "numba"
+        backend = "triton" if device.type == "cuda" else "numba"
     if backend not in BACKENDS:
         raise FalconError(f"unknown backend '{backend}'; choose auto or {', '.join(BACKENDS)}")
     if backend == "numba" and device.type != "cpu":
         raise FalconError(f"backend 'numba' runs on the CPU; these spikes are on {device.type}")
+    if backend == "triton" and find_spec("triton") is None:
+        raise FalconError(
+            "backend 'triton' cannot run: triton is not installed (falcon-snn[gpu]); "
+            "choose --backend torch or numba"
+        )
     return backend
 
 

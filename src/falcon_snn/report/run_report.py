@@ -19,7 +19,7 @@ from falcon_snn.report.related_work import compare
 from falcon_snn.report.search_figures import write_search_figures
 from falcon_snn.report.timeline import write_timeline
 from falcon_snn.report.training_curves import draw_adaptation, draw_curves, read_phases
-from falcon_snn.search.result import read_result
+from falcon_snn.search.result import distinct_pairs, read_result
 
 SCHEDULES = ("fastest", "balanced", "accurate")
 TITLES = {"fastest": "Fastest", "balanced": "Balanced", "accurate": "Accurate",
@@ -36,7 +36,7 @@ def write_run_report(run: Path, out: Path) -> Path:
     search = read_result(run / "search" / "result.json")
     adapted = read_json(run / "adapt" / "adapted.json")
     test = read_json(run / "measure" / "accuracy.json")
-    energy = read_json(run / "measure" / "energy.json")["configurations"]
+    energy = _once(read_json(run / "measure" / "energy.json")["configurations"], adapted)
     draw_breakdown(out / ENERGY, f"per inference, {test['clips']:,} test clips", energy)
     conversion = read_json(run / "convert" / "conversion.json")["check"]
     data = read_json(run / "features" / "facts.json")
@@ -52,14 +52,15 @@ def write_run_report(run: Path, out: Path) -> Path:
     write_page(
         page, "run.html.j2", network=network.name, data=facts["settings"]["data"],
         words=data["words"], clips=data["clips"], schedules=schedules, test=test,
-        distinct=_distinct(schedules),
+        distinct=_distinct(schedules), waiting=_waiting(schedules, energy),
+        compared=distinct_pairs(search),
         qnn_us=timings["QNN"].core_us, full_us=timings["full"].core_us, search=search,
         validation={"QNN": qnn_percent, "full": conversion["accuracy"]}, conversion=conversion,
         hardware=profile.name, attention=profile.attention, figures=figures, phases=phases,
         related=_related(network), parameters=parameters, run=facts,
         command=shlex.join(facts.get("command", [])), start=facts.get("start") or "a checkpoint",
         network_sha256=sha256_of(checkpoint), records=records,
-        titles=TITLES, energy=energy, recipes=_recipes(facts["settings"]),
+        titles=_titles(schedules), energy=energy, recipes=_recipes(facts["settings"]),
     )  # fmt: skip
     return page
 
@@ -108,6 +109,7 @@ def _schedule(
         "after_percent": adapted[name]["validation_percent"],
         "test_percent": tested["percent"],
         "test_interval": tested["interval"],
+        "test_before": test["before"][name],
     }
 
 
@@ -117,6 +119,45 @@ def _distinct(schedules: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     for row in schedules:
         groups.setdefault(row["folder"], []).append(row)
     return list(groups.values())
+
+
+def _titles(schedules: list[dict[str, Any]]) -> dict[str, str]:
+    """What each row is called; a schedule that has several names carries them all."""
+    titles = dict(TITLES)
+    for group in _distinct(schedules):
+        titles[group[0]["name"]] = _joined([row["title"] for row in group])
+    return titles
+
+
+def _joined(names: list[str]) -> str:
+    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
+
+
+def _once(energy: list[dict[str, Any]], adapted: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows of the energy, a schedule that has several names once."""
+    return [
+        row for row in energy if adapted.get(row["name"], {}).get("folder") in (None, row["name"])
+    ]
+
+
+def _waiting(
+    schedules: list[dict[str, Any]], energy: list[dict[str, Any]]
+) -> dict[str, Any] | None:
+    """What waiting cost and brought: Accurate beside Fastest; None if they are one schedule."""
+    fast, wait = schedules[0], schedules[-1]
+    if fast["folder"] == wait["folder"]:
+        return None
+    core_uj = {row["name"]: 1000 * row["core_mj"] for row in energy}
+    apart = fast["test_before"]["interval"][1] < wait["test_before"]["interval"][0]
+    return {
+        "fast": fast, "wait": wait, "title": _joined_title(wait, schedules), "apart": apart,
+        "uj": {name: core_uj[row["folder"]] for name, row in (("fast", fast), ("wait", wait))},
+        "qnn_uj": core_uj["QNN"],
+    }  # fmt: skip
+
+
+def _joined_title(row: dict[str, Any], schedules: list[dict[str, Any]]) -> str:
+    return _joined([each["title"] for each in schedules if each["folder"] == row["folder"]])
 
 
 def _figures(
@@ -131,7 +172,10 @@ def _figures(
 ) -> dict[str, Path | None]:
     effects, chosen = write_search_figures(search, out, ".svg")
     timeline = out / "timeline.svg"
-    write_timeline(timeline, "", {TITLES[name]: timings[name] for name in DRAWN})
+    titles = _titles(schedules)
+    first = {row["name"]: row["folder"] for row in schedules}
+    drawn = [name for name in DRAWN if first.get(name, name) == name]
+    write_timeline(timeline, "", {titles[name]: timings[name] for name in drawn})
     adaptation = out / "adaptation.svg"
     own = {row["folder"]: row for row in reversed(schedules)}  # one curve per trained network
     draw_adaptation(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from falcon_snn.report.style import INK, SCHEDULES, SOFT, figure_style, save_figure
+from falcon_snn.search.result import same_chosen
 
 _TWO, _THREE, _GREEN, _RED = "#2563a8", "#d9822b", "#3a923a", "#c0392b"
 _DELAY_COLOURS = {2: _TWO, 3: _THREE}
@@ -169,12 +170,12 @@ def _front(axis: Any, result: Row) -> None:
         [row["latency_us"] for row in front], [100 * row["accuracy"] for row in front],
         drawstyle="steps-post", color=INK, linewidth=1.2, marker=".", label="front", zorder=2,
     )  # fmt: skip
-    for name, (marker, colour) in SCHEDULES.items():
-        row = rows[result["chosen"][name]]
+    for names in same_chosen(result):
+        (marker, colour), row = SCHEDULES[names[0]], rows[result["chosen"][names[0]]]
         axis.errorbar(
             row["latency_us"], 100 * row["accuracy"], yerr=_error([row]), fmt=marker, color=colour,
             markersize=7, capsize=3, zorder=3,
-            label=f"{name}: {100 * row['accuracy']:.2f} %, {row['latency_us']:.2f} µs",
+            label=f"{' = '.join(names)}: {100 * row['accuracy']:.2f} %, {row['latency_us']:.2f} µs",
         )  # fmt: skip
     axis.axvline(result["budget_us"], color=SOFT, linewidth=1, linestyle=":", label="budget")
     axis.set(xlabel="core latency (µs)", ylabel="accuracy (%)")
@@ -184,7 +185,8 @@ def _front(axis: Any, result: Row) -> None:
 
 def _against_random(axis: Any, result: Row) -> None:
     labels = []
-    for place, (name, (marker, colour)) in enumerate(SCHEDULES.items()):
+    for place, names in enumerate(same_chosen(result)):
+        name, (marker, colour) = names[0], SCHEDULES[names[0]]
         chosen = result["evaluated"][result["chosen"][name]]
         others = [
             result["evaluated"][entry["schedule"]] for entry in result["random"][name]["schedules"]
@@ -204,11 +206,11 @@ def _against_random(axis: Any, result: Row) -> None:
             place, 100 * chosen["accuracy"], yerr=_error([chosen]), fmt=marker, color=colour,
             markersize=7, capsize=3,
         )  # fmt: skip
-        labels.append(f"{name}\n{chosen['latency_us']:.2f} µs")
+        labels.append(" =\n".join(names) + f"\n{chosen['latency_us']:.2f} µs")
     axis.plot([], [], "o", color="#9aa5b1", markersize=4, label="random: same delays and latency")
     axis.plot([], [], color=SOFT, linewidth=1.5, label="their mean")
-    axis.set_xticks(range(3), labels)
-    axis.set_xlim(-0.3, 2.75)
+    axis.set_xticks(range(len(labels)), labels)
+    axis.set_xlim(-0.3, len(labels) - 0.25)
     axis.grid(axis="x", visible=False)
     axis.set(ylabel="accuracy (%)")
     axis.set_title("b  Chosen against random places")

@@ -128,6 +128,20 @@ def write_result(folder: Path, result: dict[str, Any]) -> None:
     write_json(folder / "result.json", result)
 
 
+def same_chosen(result: dict[str, Any]) -> list[list[str]]:
+    """The names of the chosen schedules, those that stand for one schedule together."""
+    groups: dict[int, list[str]] = {}
+    for name, number in result["chosen"].items():
+        groups.setdefault(number, []).append(name)
+    return list(groups.values())
+
+
+def distinct_pairs(result: dict[str, Any]) -> list[dict[str, Any]]:
+    """The comparisons of chosen schedules that differ, each once."""
+    first = {names[0] for names in same_chosen(result)}
+    return [pair for pair in result["chosen_compared"] if {pair["one"], pair["other"]} <= first]
+
+
 def read_result(path: Path) -> dict[str, Any]:
     """Read the JSON file of a search."""
     result = read_json(path)

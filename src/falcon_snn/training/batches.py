@@ -19,7 +19,7 @@ from falcon_snn.data.examples import Examples, Waves
 from falcon_snn.data.features import log_mel, one_second
 from falcon_snn.errors import FalconError
 from falcon_snn.training.evaluate import same_length
-from falcon_snn.training.recipe import Recipe
+from falcon_snn.training.recipe import Recipe, fitted_batch
 
 FRAME_MS = 10  # from one token to the next, in log-mel features and in binned spikes
 
@@ -67,18 +67,27 @@ class Clips:
     def __len__(self) -> int:
         return len(self.labels)
 
+    @property
+    def batch(self) -> int:
+        """Clips of a step, of all processes together."""
+        return fitted_batch(self.recipe, len(self))
+
     def steps(self) -> int:
-        """Batches in an epoch; an incomplete last batch is left out."""
-        return max(1, len(self) // self.recipe.batch)
+        """Batches in an epoch; every clip is in one."""
+        return -(-len(self) // self.batch)
 
     def epoch(self, seed: int, epoch: int, rank: int = 0, world: int = 1) -> Iterator[Batch]:
-        """The batches of one process in one epoch; the same for the same seed, epoch and rank."""
-        batch = min(self.recipe.batch, len(self))
+        """The batches of one process in one epoch; the same for the same seed, epoch and rank.
+
+        All are of one size, as a recorded step, batch norm and several processes want it: the
+        first clips of the epoch come once more where the last batch would be smaller.
+        """
+        batch = self.batch
         if batch % world:
             raise FalconError(f"a batch of {batch} cannot be shared by {world} processes")
         share = batch // world
         order = torch.randperm(len(self), generator=_generator("cpu", seed, epoch, 0))
-        order = order.to(self.device)
+        order = torch.cat((order, order[: self.steps() * batch - len(self)])).to(self.device)
         generator = _generator(self.device, seed, epoch, 1 + rank)
         for step in range(self.steps()):
             first = step * batch + rank * share

@@ -10,7 +10,9 @@ from falcon_snn.data.augment import Augmentation
 from falcon_snn.errors import FalconError
 
 PHASES = ("qat", "tune", "joint")  # of adaptation, in their order
-RECIPES = ("teacher", "qnn", *PHASES)  # that come with Falcon
+RECIPES = ("teacher", "qnn", "small", *PHASES)  # that come with Falcon
+STEPS_WANTED = 20  # of an epoch, where the batch is fitted to the data
+SMALLEST_FITTED = 16  # clips; batch norm needs more than a few
 _FOLDER = Path(__file__).parent / "recipes"
 
 
@@ -20,9 +22,10 @@ class Recipe:
 
     forward: str  # "counts": the QNN; "spikes": the SNN under a schedule, batch norm frozen
     epochs: int
-    batch: int
+    batch: int  # clips of a step
     weight_rate: float  # peak learning rate of everything but thresholds and offsets
     neuron_rate: float  # peak learning rate of thresholds and offsets
+    fit: bool = False  # small sets get smaller batches, see `fitted_batch`
     warmup: float = 0.3  # part of all steps in which the learning rate rises
     weight_decay: float = 0.0  # on matrices only
     gradient: str = "rate"  # of spikes: "rate" (through the counts), "temporal" (through slots)
@@ -97,7 +100,8 @@ def _checked(kind: type, values: dict[str, Any], where: str, prefix: str) -> dic
         if wanted is float and type(value) is int:
             value = float(value)
         if type(value) is not wanted:
-            name = {float: "a number", int: "a whole number"}.get(wanted, "a text")
+            names = {float: "a number", int: "a whole number", bool: "true or false"}
+            name = names.get(wanted, "a text")
             raise FalconError(f"{where}: '{prefix}{key}' is {value!r}; it must be {name}")
         clean[key] = value
     return clean
@@ -125,6 +129,19 @@ def _check_ranges(recipe: Recipe, where: str) -> None:
     demand(recipe.offset_high >= recipe.offset_low, "offset_high", "at least the low bound")
     if recipe.weight_rate == recipe.neuron_rate == 0:
         raise FalconError(f"{where}: weight_rate and neuron_rate are both 0; nothing would move")
+
+
+def fitted_batch(recipe: Recipe, clips: int) -> int:
+    """The clips of a step: the recipe's, at most all; with `fit`, such that an epoch has steps.
+
+    The batch is then halved to a power of two until an epoch has STEPS_WANTED steps, but not
+    below SMALLEST_FITTED clips.
+    """
+    batch = min(recipe.batch, clips)
+    if not recipe.fit or clips >= STEPS_WANTED * recipe.batch or batch <= SMALLEST_FITTED:
+        return batch
+    wanted = max(1, clips // STEPS_WANTED)
+    return min(batch, max(SMALLEST_FITTED, 1 << (wanted.bit_length() - 1)))
 
 
 def one_cycle(step: int, steps: int, warmup: float) -> float:

@@ -83,6 +83,11 @@ def evaluate(
     if schedule == QNN:
         if qk_prefix is not None:
             raise FalconError("the QNN has no slots, so no Q/K prefix; choose a --schedule")
+        if backend != "auto":
+            raise FalconError(
+                f"the QNN runs in float, not with backend '{backend[:40]}'; add a --schedule (full "
+                "gives the QNN's answers in integers), or leave out --backend"
+            )
         model = model_of(metadata, tensors, checkpoint).to(device())
         with watch.bar("QNN", len(examples)) as advance:
             found = qnn_predictions(model, examples, advance=advance)

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from falcon_snn.errors import FalconError
+from falcon_snn.errors import FalconError, Stopped
 from falcon_snn.files import read_json, replacing, sha256_of, write_json, write_text
 from falcon_snn.hardware.profile import Profile, load_profile, profile_toml
 from falcon_snn.workflow.sources import Data, data_source, fingerprint, load_split
@@ -16,6 +16,7 @@ from falcon_snn.workflow.watch import SILENT, Watch
 
 if TYPE_CHECKING:
     from falcon_snn.training.recipe import Recipe
+    from falcon_snn.workflow.measuring import Evaluation
 
 BEST = "best.safetensors"
 CONVERTED = "network.safetensors"
@@ -100,7 +101,11 @@ def run(
                 )
             continue
         watch.notice(f"{number}/{len(steps)} {step.name}: {step.does}")
-        seconds = job.execute(step)
+        try:
+            seconds = job.execute(step)
+        except KeyboardInterrupt as stop:
+            where = stop.where if isinstance(stop, Stopped) else f"stopped in step '{step.name}'"
+            raise Stopped(where, "the same command goes on from there") from None
         watch.notice(f"    {seconds:.1f} s")
     return job.path("report", PAGE)
 
@@ -251,13 +256,30 @@ def _measure(settings: Settings, watch: Watch, run: Run, folder: Path) -> None:
                 done[key] = measure(snn, examples, delays, settings.profile, name, advance=advance)
         one = done[key].evaluation
         rows.append(Configuration(name, delays, done[key].energy, one.accuracy))
-        tested[name] = {
-            "right": one.right, "percent": one.accuracy, "recall": one.recall,
-            "interval": [low_or_high / 100 for low_or_high in one.interval],
-        }  # fmt: skip
-    write_json(folder / "accuracy.json", {"clips": len(examples), "networks": tested})
+        tested[name] = _tested(one)
+    before = {}  # the converted network under the same delays, not adapted to them
+    snn = load_network(converted)[0].to(device())
+    for name, (_, delays) in jobs.items():
+        if name in CHOSEN and delays is not None:
+            key = (converted, str(delays))
+            if key not in done:
+                with watch.bar(f"{name} before", len(examples)) as advance:
+                    done[key] = measure(
+                        snn, examples, delays, settings.profile, name, advance=advance
+                    )
+            before[name] = _tested(done[key].evaluation)
+    write_json(folder / "accuracy.json", {
+        "clips": len(examples), "networks": tested, "before": before,
+    })  # fmt: skip
     balanced = next(row for row in rows if row.name == "balanced")
     write_json(folder / "energy.json", energy_report("", rows, balanced))
+
+
+def _tested(one: "Evaluation") -> dict[str, Any]:
+    return {
+        "right": one.right, "percent": one.accuracy, "recall": one.recall,
+        "interval": [low_or_high / 100 for low_or_high in one.interval],
+    }  # fmt: skip
 
 
 def _words(run: Run) -> tuple[str, ...]:

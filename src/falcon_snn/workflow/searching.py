@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from falcon_snn.errors import FalconError
+from falcon_snn.errors import FalconError, Stopped
 from falcon_snn.hardware.profile import Profile, load_profile
 from falcon_snn.network.description import Network
 from falcon_snn.pipeline.batch import core_cycles_many
@@ -88,18 +88,28 @@ def search(
         predictor_of, checkpoint, data_source(data), limit=settings.limit, device=settings.device
     )
     half = 0 if settings.split_half else None
-    with _engine(settings, partial(predictor, half=half)) as engine, watch.schedules() as progress:
-        return run_search(
-            space,
-            engine,
-            _method(settings, space),
-            Surroundings(profile.cycle_ns, network.slots, settings.random, settings.seed),
-            out=Path(out),
-            facts=_facts(checkpoint, data, settings, profile),
-            resume=resume,
-            held_out=local_engine(predictor(half=1)) if settings.split_half else None,
-            progress=progress,
-        )
+    evaluated = 0
+
+    def count(done: int, wanted: int) -> None:
+        nonlocal evaluated
+        evaluated = done
+        show(done, wanted)
+
+    try:
+        with _engine(settings, partial(predictor, half=half)) as engine, watch.schedules() as show:
+            return run_search(
+                space,
+                engine,
+                _method(settings, space),
+                Surroundings(profile.cycle_ns, network.slots, settings.random, settings.seed),
+                out=Path(out),
+                facts=_facts(checkpoint, data, settings, profile),
+                resume=resume,
+                held_out=local_engine(predictor(half=1)) if settings.split_half else None,
+                progress=count,
+            )
+    except KeyboardInterrupt:
+        raise Stopped(f"stopped after {evaluated} schedules") from None
 
 
 def search_space(

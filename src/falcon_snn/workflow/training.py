@@ -21,7 +21,7 @@ from falcon_snn.data.examples import (
     load_noise,
     load_waves,
 )
-from falcon_snn.errors import FalconError
+from falcon_snn.errors import FalconError, Stopped
 from falcon_snn.files import replacing
 from falcon_snn.network.qnn import Qnn, with_slots
 from falcon_snn.network.teacher import Teacher
@@ -29,13 +29,14 @@ from falcon_snn.training.batches import Clips
 from falcon_snn.training.checkpoint import (
     demand_same_network,
     demand_words,
+    load_metadata,
     load_model,
     load_teacher,
 )
 from falcon_snn.training.evaluate import validate
-from falcon_snn.training.loop import BEST, EpochResult
+from falcon_snn.training.loop import BEST, LAST, EpochResult
 from falcon_snn.training.loop import train as train_loop
-from falcon_snn.training.recipe import PHASES, Recipe, load_recipe
+from falcon_snn.training.recipe import PHASES, RECIPES, Recipe, load_recipe
 from falcon_snn.training.step import Job
 from falcon_snn.workflow.networks import built_in, demand_fit, network_for, qnn_for
 from falcon_snn.workflow.sources import Data, data_source, fingerprint
@@ -130,7 +131,7 @@ def read_recipe(name: str, source: str | Path, data: Data, epochs: int | None = 
     if recipe.spiking != (name in PHASES):
         wanted = "spikes" if name in PHASES else "counts"
         raise FalconError(f"recipe of {name}: 'forward' is '{recipe.forward}', not '{wanted}'")
-    if str(source) != name:
+    if str(source) not in RECIPES:
         return recipe
     kind = kind_of(find_source(data_source(data)))
     if kind == "spikes":
@@ -171,8 +172,42 @@ def run_phase(
         compile=device.type == "cuda" if compiled is None else compiled,
         facts=start.facts,
     )
-    with session.watch.phase(out.name, recipe.epochs, clips.steps()) as watch:
-        return train_loop(job, session.fabric, watch)
+    name = " ".join(filter(None, (_schedule_name(start.facts), out.name)))
+    done = load_metadata(out / LAST).epoch if resume and (out / LAST).exists() else 0
+    _say_plan(session.watch, name, clips, recipe.epochs, done)
+    ended = done
+
+    def count(clips_done: int, result: EpochResult | None) -> None:
+        nonlocal ended
+        if result is not None:
+            ended = result.epoch
+        watch(clips_done, result)
+
+    try:
+        with session.watch.phase(name, recipe.epochs, clips.steps(), done) as watch:
+            return train_loop(job, session.fabric, count)
+    except KeyboardInterrupt:
+        if not ended:
+            raise Stopped(f"stopped in epoch 1 of {name}", "nothing is kept of it") from None
+        raise Stopped(f"stopped after epoch {ended} of {name}") from None
+
+
+def _schedule_name(facts: Mapping[str, Any]) -> str:
+    """The schedule of a phase in one word; a file by its name."""
+    return Path(str(facts.get("schedule", ""))).name.removesuffix(".json")
+
+
+def _say_plan(watch: Watch, name: str, clips: Clips, epochs: int, done: int) -> None:
+    if done >= epochs:
+        watch.notice(f"{name}: all {epochs} epochs are done")
+        return
+    steps = f"{clips.steps()} {'step' if clips.steps() == 1 else 'steps'}"
+    watch.notice(
+        f"{name}: {len(clips):,} clips in batches of {clips.batch}, {steps} an epoch, "
+        f"{epochs} {'epoch' if epochs == 1 else 'epochs'}"
+    )
+    if done:
+        watch.notice(f"continuing at epoch {done + 1}")
 
 
 def train(

@@ -24,8 +24,8 @@ class Watch:
         yield lambda clips: None
 
     @contextmanager
-    def phase(self, name: str, epochs: int, steps: int) -> Iterator[EpochWatch]:
-        """A phase of training; an epoch has so many steps."""
+    def phase(self, name: str, epochs: int, steps: int, done: int = 0) -> Iterator[EpochWatch]:
+        """A phase of training; an epoch has so many steps, and so many epochs are done already."""
         yield lambda clips, ended: None
 
     @contextmanager
