@@ -20,7 +20,7 @@ from falcon_snn.network.operations import Readout
 from falcon_snn.network.parts import convolve
 from falcon_snn.network.product import Product
 from falcon_snn.network.qnn import with_slots
-from falcon_snn.network.quantise import Counter
+from falcon_snn.network.quantise import Counter, StepSize
 
 CONFIG = FalconConfig(
     "small", blocks=1, features=12, tokens=10, classes=4, hidden=32, heads=2, ffn=48,
