@@ -1,5 +1,6 @@
 """The studio without a browser: its state, its address, its numbers, its clips."""
 
+import asyncio
 import json
 import re
 from dataclasses import replace
@@ -31,7 +32,7 @@ from falcon_snn.studio import numbers
 from falcon_snn.studio import state as states
 from falcon_snn.studio.comparison import Side, comparison
 from falcon_snn.studio.front import read_front
-from falcon_snn.studio.guard import refusal
+from falcon_snn.studio.guard import Guard, refusal
 from falcon_snn.studio.history import History
 from falcon_snn.studio.sample import ClipSample
 from falcon_snn.studio.state import OWN, StudioState, first_state, from_query, own_state, to_query
@@ -295,6 +296,28 @@ def test_foreign_hosts_and_origins(
     host: str, origin: str | None, served: str, refused: bool
 ) -> None:
     assert (refusal(host, origin, served) is not None) == refused
+
+
+@pytest.mark.parametrize(("kind", "answer"), [("http", 413), ("websocket", 1009)])
+def test_what_is_sent_has_a_limit(kind: str, answer: int) -> None:
+    """A body without a length, in pieces, and a message over the socket."""
+    sent: list[Any] = []
+
+    async def reader(scope: Any, receive: Any, send: Any) -> None:
+        for _ in range(100):
+            await receive()
+
+    async def receive() -> dict[str, Any]:
+        if kind == "http":
+            return {"type": "http.request", "body": b"x" * 100_000, "more_body": True}
+        return {"type": "websocket.receive", "text": "x" * 1_000_001}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": kind, "headers": [(b"host", b"localhost:8080")]}
+    asyncio.run(Guard(reader, "127.0.0.1")(scope, receive, send))
+    assert sent[0].get("status", sent[0].get("code")) == answer
 
 
 def test_the_command_says_who_can_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:

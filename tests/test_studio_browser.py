@@ -380,7 +380,7 @@ def test_strangers_are_refused(server: str) -> None:
     def asked(head: str, body: bytes = b"") -> str:
         with socket.create_connection(("127.0.0.1", int(port)), timeout=20) as connection:
             connection.sendall(head.replace("\n", "\r\n").encode() + body)
-            return connection.recv(200).decode().splitlines()[0]
+            return connection.recv(200).decode("latin-1").splitlines()[0]
 
     upgrade = (
         "GET /_nicegui_ws/socket.io/?EIO=4&transport=websocket HTTP/1.1\nHost: {host}\n"
