@@ -46,7 +46,7 @@ class Monitored:
 
 
 class Design:
-    """Modules and files so far; `network_sv` and `testbench_sv` put them together."""
+    """Modules, wires and files so far; `folder.py` puts them together."""
 
     def __init__(self, snn: Snn, profile: Profile) -> None:
         self.snn, self.network, self.profile = snn, snn.network, profile
@@ -187,7 +187,8 @@ class Design:
         a, b = inputs[0], inputs[-1]
         name, size, channels = self._bank(stage, (a, b), slots, out, delay)
         constants = {part: self._numbers(stage, part) for part in parts}
-        constants["static"] = constants["static"] * (out if slots == 1 and out > 1 else 1)
+        # Attention takes all of its input at once, so what every slot adds comes at once as well.
+        constants["static"] = constants["static"] * (out // slots)
         factors = np.concatenate([constants[part] for part in parts[3:]])
         rows = [constants.get(part, np.zeros(channels, np.int64))
                 for part in (*parts[:3], "factor", "factor2")]  # fmt: skip
