@@ -13,10 +13,10 @@ _GOOD = 'forward = "counts"\nepochs = 2\nbatch = 8\nweight_rate = 1e-3\nneuron_r
 def test_the_phases_of_the_paper() -> None:
     recipes = {name: load_recipe(name) for name in RECIPES}
     assert [recipes[phase].epochs for phase in ("qat", "tune", "joint")] == [30, 15, 10]
-    assert [recipe.spiking for recipe in recipes.values()] == [False, False, True, True, True]
+    assert [recipe.spiking for recipe in recipes.values()] == [False] * 3 + [True] * 3
     moves = {phase: (r.weight_rate > 0, r.neuron_rate > 0) for phase, r in recipes.items()}
     assert moves == {
-        "teacher": (True, False), "qnn": (True, False),
+        "teacher": (True, False), "qnn": (True, False), "small": (True, False),
         "qat": (True, False), "tune": (False, True), "joint": (True, True),
     }  # fmt: skip
     for phase in ("tune", "joint"):
@@ -55,5 +55,5 @@ def test_a_wrong_recipe_is_one_line(tmp_path: Path, text: str, message: str) -> 
 
 
 def test_a_missing_recipe_names_those_there_are() -> None:
-    with pytest.raises(FalconError, match="qnn, qat, tune, joint"):
+    with pytest.raises(FalconError, match="qnn, small, qat, tune, joint"):
         load_recipe("nowhere.toml")
