@@ -209,3 +209,14 @@ def test_falcon_is_the_papers_table() -> None:
             falcon_config(model, dataset)
     with pytest.raises(FalconError, match="features is 10; it must be a multiple of 4"):
         falcon(replace(CONFIG, features=10))
+
+
+@pytest.mark.parametrize("name", ["values", "keys", "forward", "training"])
+def test_a_stage_may_be_called_like_a_method(name: str) -> None:
+    first, second = Term("source", Product(4)), Term(name, Product(3))
+    stages = (
+        Source("source", (1, 1, 5)), Fire(name, (first,)), Fire("out", (second,)),
+        Readout("classes", "out", 2),
+    )  # fmt: skip
+    model = Qnn(Network("named", 3, stages)).eval()
+    assert model(torch.rand(2, 5)).shape == (2, 2)

@@ -87,8 +87,9 @@ class Counting(Pass):
 
 
 def part_name(stage: str) -> str:
-    """A stage's name as a torch module may have it, without dots."""
-    return stage.replace(".", "/")
+    """A stage's name as a part of a ModuleDict may have it: no dots, and none of its own names."""
+    name = stage.replace(".", "/")
+    return f"{name}/" if hasattr(nn.ModuleDict, name) else name
 
 
 def with_slots(model: Qnn, slots: int) -> Qnn:

@@ -97,7 +97,10 @@ def own_network(text: str, examples: "Examples", slots: int) -> "Qnn":
         raise FalconError(f"{text}: gives {type(made).__name__}, not a torch module or a Network")
     step = max(1, len(examples) // CALIBRATION)
     sample = example_for(made, examples.x[::step][:CALIBRATION])
-    return from_torch(made, sample, slots)
+    # A plain nn.Sequential has no name of its own; the file has one.
+    own = type(made).__module__.startswith("torch.")
+    name = Path(text.rpartition(":")[0]).stem if own else type(made).__name__
+    return from_torch(made, sample, slots, name=name)
 
 
 def _call(text: str) -> Any:
