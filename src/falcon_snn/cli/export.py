@@ -39,7 +39,7 @@ def export(
     from falcon_snn.workflow.networks import delays_of
 
     if file_format not in FORMATS:
-        raise FalconError(f"--format is '{file_format}'; choose {', '.join(FORMATS)}")
+        raise FalconError(f"--format is '{file_format}'; choose nir, onnx or verilog")
     if file_format == "onnx" and schedule is not None:
         raise FalconError("the QNN has no slots, so no --schedule; leave it out or export nir")
     snn, metadata = load_network(options.network_file(checkpoint, pretrained))
