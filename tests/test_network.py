@@ -13,13 +13,14 @@ from torch import Tensor
 
 from falcon_snn.errors import FalconError
 from falcon_snn.network.convert import check, conversion_report, convert
+from falcon_snn.network.description import Network
 from falcon_snn.network.falcon import FalconConfig, architecture, falcon, falcon_config
 from falcon_snn.network.fixed_point import neurons_on_grid
 from falcon_snn.network.integer import Snn
-from falcon_snn.network.operations import Readout
+from falcon_snn.network.operations import Fire, Readout, Source, Term
 from falcon_snn.network.parts import convolve
 from falcon_snn.network.product import Product
-from falcon_snn.network.qnn import with_slots
+from falcon_snn.network.qnn import Qnn, with_slots
 from falcon_snn.network.quantise import Counter, StepSize
 
 CONFIG = FalconConfig(

@@ -86,10 +86,13 @@ class Counting(Pass):
         return decoded
 
 
+_EMPTY = nn.ModuleDict()  # has the names that no part may have
+
+
 def part_name(stage: str) -> str:
     """A stage's name as a part of a ModuleDict may have it: no dots, and none of its own names."""
     name = stage.replace(".", "/")
-    return f"{name}/" if hasattr(nn.ModuleDict, name) else name
+    return f"{name}/" if hasattr(_EMPTY, name) else name
 
 
 def with_slots(model: Qnn, slots: int) -> Qnn:
