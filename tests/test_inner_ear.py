@@ -281,6 +281,8 @@ def speech(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / word).mkdir()
         for speaker in SPEAKERS:
             soundfile.write(folder / word / f"{speaker}_nohash_0.wav", chirp(15000) * 0.3, RATE_HZ)
+    for name in ("validation_list.txt", "testing_list.txt"):  # without them some are set aside
+        (folder / name).write_text("")
     return folder
 
 
