@@ -198,6 +198,9 @@ class _State:
         demand_words(path, metadata.words, job.clips.words)
         demand_same(path, "seed", metadata.seed, job.seed)
         demand_same(path, "schedule", metadata.delays, job.delays)
+        for what in ("data", "start", "teachers"):  # of the fingerprint; a path may change
+            held, wanted = (_origin(facts.get(what)) for facts in (metadata.facts, job.facts))
+            demand_same(path, what, held, wanted)
         weights = under("model.", tensors)
         if self.shadow is not None:
             load_weights(self.shadow, weights, path)
@@ -216,6 +219,11 @@ class _State:
             }
         lines = (job.out / CURVES).read_text(encoding="utf-8").splitlines()
         self.results = [EpochResult(**json.loads(line)) for line in lines[: self.epoch]]
+
+
+def _origin(fact: Any) -> Any:
+    """What a fact of the fingerprint says about content: of data its key, not where it lies."""
+    return fact.get("key") if isinstance(fact, dict) else fact
 
 
 def neuron_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
