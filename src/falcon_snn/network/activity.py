@@ -13,6 +13,7 @@ from falcon_snn.network.description import Network
 from falcon_snn.network.integer import Snn, Streams
 from falcon_snn.network.operations import Code
 from falcon_snn.network.product import Product
+from falcon_snn.network.stage import Stage
 from falcon_snn.neuron.encoding import MAX_SLOTS
 from falcon_snn.neuron.layers import token_mask
 from falcon_snn.neuron.packed import count
@@ -106,8 +107,7 @@ class _Tally:
                 driven = _per_window(
                     count(network.inner(read, trains[read]), prefix).sum(dim=3), product
                 )
-                layer = f"{stage.name}.array{suffix}".removesuffix(".array")
-                self._note(self.rows, layer, driven, real[stage.name])
+                self._note(self.rows, _layer(stage, suffix), driven, real[stage.name])
 
     def _note(self, sums: dict[str, float], name: str, per_line: Tensor, real: Tensor) -> None:
         sums[name] = sums.get(name, 0) + int((per_line * real).sum())
@@ -120,7 +120,7 @@ class _Tally:
             return self.lines[stage] / shapes[stage][0]
 
         arrays = {
-            f"{stage.name}.array{suffix}".removesuffix(".array"): stage.name
+            _layer(stage, suffix): stage.name
             for stage in self.network.inner_stages
             for suffix, _, _ in stage.products
         }
@@ -130,6 +130,11 @@ class _Tally:
             {name: spikes / clips(name) for name, spikes in self.spikes.items()},
             {name: prod(shapes[name]) for name in self.firing},
         )
+
+
+def _layer(stage: Stage, suffix: str) -> str:
+    """A layer's name as `pipeline.energy.layer_name` gives it for the array in the graph."""
+    return f"{stage.name}.array{suffix}".removesuffix(".array")
 
 
 def _per_window(spikes: Tensor, product: Product) -> Tensor:
