@@ -20,6 +20,11 @@ def evaluate(
     split: str = typer.Option("validation", help="validation or test."),
     qk_prefix: int | None = typer.Option(None, help="Slots that Q and K wait for."),
     limit: int | None = typer.Option(None, min=1, help="Only so many clips, evenly chosen."),
+    noise: float | None = typer.Option(
+        None,
+        help="Add noise at this signal-to-noise ratio in dB: background noise to recordings, "
+        "white noise to images and arrays; always the same.",
+    ),
     backend: str = typer.Option("auto", help="auto, torch, numba or triton."),
     as_json: bool = JsonFlag,
 ) -> None:
@@ -31,7 +36,7 @@ def evaluate(
     file = options.network_file(checkpoint, pretrained)
     found = measure(
         file, data, schedule=schedule, split=split, qk_prefix=qk_prefix, limit=limit,
-        backend=backend, watch=TerminalWatch(),
+        backend=backend, noise_db=noise, watch=TerminalWatch(),
     )  # fmt: skip
     network = load_metadata(file).network
     prefix = qk_prefix or network.prefix
@@ -39,13 +44,15 @@ def evaluate(
         print_json({
             "checkpoint": str(file), "data": data, "split": split, "schedule": found.schedule,
             "delays": found.delays, "slots": network.slots, "qk_prefix": prefix,
-            "clips": found.clips, "right": found.right, "accuracy": found.accuracy,
-            "interval": found.interval, "recall": found.recall, "mean_recall": found.mean_recall,
+            "noise_db": noise, "clips": found.clips, "right": found.right,
+            "accuracy": found.accuracy, "interval": found.interval, "recall": found.recall,
+            "mean_recall": found.mean_recall,
         })  # fmt: skip
         return
     low, high = found.interval
+    clips = f"{split} clips" + ("" if noise is None else f" with noise at {noise:g} dB")
     out.print(
-        f"{found.accuracy:.2f} % of {found.clips:,} {split} clips ({found.right:,} right, 95 % "
+        f"{found.accuracy:.2f} % of {found.clips:,} {clips} ({found.right:,} right, 95 % "
         f"interval {low:.2f} .. {high:.2f}), schedule {found.schedule}, T = {network.slots}"
     )
     worst = sorted(found.recall.items(), key=lambda row: row[1])[:5]

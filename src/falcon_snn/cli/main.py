@@ -17,6 +17,7 @@ from falcon_snn.cli import (
     convert,
     data,
     describe,
+    design,
     doctor,
     energy,
     evaluate,
@@ -45,8 +46,8 @@ from falcon_snn.errors import FalconError, Stopped
 ORDER = (
     "doctor", "run", "report", "studio", "theory", "hardware", "latency", "throughput",
     "resources", "sweep", "related-work", "graph", "data", "describe", "train", "convert",
-    "evaluate", "search", "adapt", "energy", "classify", "export", "verify", "models", "results",
-    "reproduce",
+    "evaluate", "search", "adapt", "energy", "design", "classify", "export", "verify", "models",
+    "results", "reproduce",
 )  # fmt: skip
 
 
@@ -119,6 +120,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.add_typer(search.app, name="search")
 app.command("adapt")(adapt.adapt)
 app.command("energy")(energy.energy)
+app.command("design")(design.design)
 app.command("export")(export.export)
 app.command("verify")(verify.verify)
 app.command("classify")(classify.classify)

@@ -49,8 +49,8 @@ def run(
     names = (["qnn"] if start is None else []) + phases.split(",")
     page = run_all(
         data, folder, network=network, slots=slots, start=start,
-        recipes=_by_phase("--recipe", recipe, names),
-        epochs={name: _whole(name, n) for name, n in _by_phase("--epochs", epochs, names).items()},
+        recipes=by_phase("--recipe", recipe, names),
+        epochs={name: _whole(name, n) for name, n in by_phase("--epochs", epochs, names).items()},
         phases=phases.split(","), profile=options.choose_profile(hardware, attention), tau=tau,
         delta_max=delta_max, search_clips=search_clips, random=random, seed=seed, only=only,
         facts={"command": ["falcon-snn", *sys.argv[1:]],
@@ -61,7 +61,7 @@ def run(
         out.print(f"report: {page}", soft_wrap=True)
 
 
-def _by_phase(option: str, given: list[str], phases: list[str]) -> dict[str, str]:
+def by_phase(option: str, given: list[str], phases: list[str]) -> dict[str, str]:
     """`PHASE=VALUE` options by phase."""
     found = {}
     for text in given:

@@ -23,6 +23,8 @@ class Augmentation:
     shift_ms: float = 0.0  # largest shift to either side; of features, in whole frames
     noise_probability: float = 0.0
     noise_level: float = 0.0  # largest noise amplitude, as a factor on the noise recording
+    noise_snr_low_db: float = 0.0  # with a high bound above 0, noise by its ratio to the clip
+    noise_snr_high_db: float = 0.0
     time_masks: int = 0
     time_mask_frames: int = 0  # widest time mask
     band_masks: int = 0
@@ -42,6 +44,15 @@ class Augmentation:
         for name in ("noise_probability", "mixup", "flip"):
             if getattr(self, name) > 1:
                 raise FalconError(f"augment.{name} must be at most 1")
+        if self.noise_snr_high_db < self.noise_snr_low_db:
+            raise FalconError("augment.noise_snr_high_db must be at least noise_snr_low_db")
+        if self.noise_snr_high_db and self.noise_level:
+            raise FalconError("augment: give noise_level or noise_snr_high_db, not both")
+
+    @property
+    def noisy(self) -> bool:
+        """Whether background noise is added to some clips."""
+        return self.noise_probability * max(self.noise_level, self.noise_snr_high_db) > 0
 
 
 def check_sound(settings: Augmentation) -> None:
@@ -73,7 +84,7 @@ def augment_waves(
         speed = 1.0 + settings.speed * _symmetric(len(waves), generator)
         shift = settings.shift_ms / 1000 * RATE_HZ * _symmetric(len(waves), generator)
         waves = warp(waves, speed, shift)
-    if settings.noise_probability and settings.noise_level:
+    if settings.noisy:
         waves = waves + _noise(waves, settings, noise, generator)
     return waves
 
@@ -163,12 +174,29 @@ def _noise(
 ) -> Tensor:
     """A random piece of the noise for a random part of the clips, at a random level."""
     clips, samples = waves.shape
+    chosen = _uniform(clips, generator) < settings.noise_probability
+    drawn = _uniform(clips, generator)
+    pieces = noise_pieces(noise, _uniform(clips, generator), samples)
+    low, high = settings.noise_snr_low_db, settings.noise_snr_high_db
+    if high:
+        level = snr_level(waves, pieces, low + (high - low) * drawn)
+    else:
+        level = drawn * settings.noise_level
+    return (level * chosen)[:, None] * pieces
+
+
+def noise_pieces(noise: Tensor, place: Tensor, samples: int) -> Tensor:
+    """Pieces of a noise recording, [B, samples]; `place` in 0..1 says where each begins."""
     if len(noise) < samples:
         raise FalconError(f"background noise of {len(noise)} samples is shorter than a clip")
-    chosen = _uniform(clips, generator) < settings.noise_probability
-    level = _uniform(clips, generator) * settings.noise_level * chosen
-    start = (_uniform(clips, generator) * (len(noise) - samples + 1)).long()
-    return level[:, None] * noise[start[:, None] + torch.arange(samples, device=waves.device)]
+    start = (place * (len(noise) - samples + 1)).long()
+    return noise[start[:, None] + torch.arange(samples, device=noise.device)]
+
+
+def snr_level(waves: Tensor, pieces: Tensor, snr_db: Tensor) -> Tensor:
+    """The factor [B] that brings pieces of noise to a ratio of powers, each over its whole clip."""
+    signal, noise = (each.square().mean(dim=1) for each in (waves, pieces))
+    return (signal / noise.clamp_min(1e-12)).sqrt() * 10.0 ** (-snr_db / 20.0)
 
 
 def _mask(clips: int, size: int, widest: int, generator: torch.Generator) -> Tensor:

@@ -42,6 +42,19 @@ def network_energy(
     return graph_energy(network.graph, delays, activity, outside, profile)
 
 
+def least_energy(network: Network, delays: Mapping[str, int], profile: Profile) -> Energy:
+    """What an inference costs at least: the arrays are read in every slot, whatever spikes."""
+    firing = [stage.name for stage in network.inner_stages if stage.emits == "spikes"]
+    layers = [
+        _layer(stage, suffix) for stage in network.inner_stages for suffix, _, _ in stage.products
+    ]
+    silent = Activity(
+        network.source.name, dict.fromkeys(layers, 0.0), dict.fromkeys(firing, 0.0),
+        {name: prod(network.shapes[name]) for name in firing},
+    )  # fmt: skip
+    return network_energy(network, silent, delays, profile)
+
+
 @torch.no_grad()
 def measure(
     snn: Snn, batches: Batches, delays: Mapping[str, int] | None, backend: str = "auto"

@@ -53,10 +53,12 @@ class FalconConfig:
     ffn: int = 320
     encoder_channels: int = 32
     stem_channels: int = 48
+    stem_stride: int = 1  # of the stem along tokens: 2 leaves half of them to the blocks
     slots: int = 7  # T, the spike slots of a stage
     qk_prefix: int | None = None  # p, the slots that Q and K wait for; None means all of them
     weight_bits: int = 8
     input_levels: float = 32.0  # per unit of input: log-mel in 1/32, spike counts as such
+    input_zero: float = 0.0
     encoding: str = "first"  # of source spikes: "first" (at once) or "even" (spread)
 
 
@@ -89,8 +91,8 @@ def falcon(config: FalconConfig) -> Network:
     stages: list[Stage] = [
         Source("encoder", (config.tokens, config.features, 1),
                Product(config.encoder_channels, (5, 5), (1, 2), (2, 2)),
-               levels=config.input_levels, encoding=config.encoding),
-        _layer("stem.conv1", "encoder", Product(wide, (3, 3), (1, 2), (1, 1))),
+               levels=config.input_levels, zero=config.input_zero, encoding=config.encoding),
+        _layer("stem.conv1", "encoder", Product(wide, (3, 3), (config.stem_stride, 2), (1, 1))),
         _layer("stem.conv2", "stem.conv1", Product(wide, (3, 3), (1, 1), (1, 1))),
         # All features of a token at once.
         _layer("stem.fc1", "stem.conv2", Product(config.hidden, (1, config.features // 4))),

@@ -8,14 +8,18 @@ from dataclasses import dataclass
 from falcon_snn.errors import FalconError
 from falcon_snn.network.description import Network
 from falcon_snn.network.operations import Fire, Readout, Source, Term
-from falcon_snn.network.product import Product
+from falcon_snn.network.product import Product, Shape
+from falcon_snn.network.samples import Samples
 from falcon_snn.network.stage import Stage
 
-# Widths of the blocks by name; the number counts the analog stages, the stem's among them.
-SIZES = {
-    "kestrel-5": (128, 256),
-    "kestrel-7": (64, 128, 256),
-    "kestrel-9": (64, 128, 128, 320),
+SPEECH: Shape = (98, 64, 1)
+LONG = 5  # lines of a long kernel; the others have 3
+# Widths of the blocks by name, and how many of the last have long kernels; the number in the name
+# counts the analog stages, the stem's among them.
+SIZES: dict[str, tuple[tuple[int, ...], int]] = {
+    "kestrel-5": ((128, 256), 2),
+    "kestrel-7": ((128, 256, 256), 1),
+    "kestrel-9": ((128, 128, 256, 256), 0),
 }
 
 
@@ -25,52 +29,57 @@ class KestrelConfig:
 
     name: str
     widths: tuple[int, ...]  # of the blocks; one that is wider than the one before halves the map
-    lines: int = 98
-    pixels: int = 64
+    long_blocks: int = 0  # the last so many have kernels of 5 lines: they hear more, for tiles
+    input: Shape = SPEECH  # lines, pixels, channels; a signal has one pixel a line
     classes: int = 35
     encoder_channels: int = 32
     stem_channels: int = 64
     slots: int = 2
     weight_bits: int = 8
     input_levels: float = 32.0
+    input_zero: float = 0.0
     encoding: str = "first"
     dropout: float = 0.2
 
 
-def kestrel_config(
-    name: str, *, lines: int = 98, pixels: int = 64, classes: int = 35, slots: int = 2,
-    input_levels: float = 32.0,
-) -> KestrelConfig:  # fmt: skip
-    """The configuration with a name, for inputs of so many lines and pixels."""
+def kestrel_config(name: str, samples: Samples, *, slots: int = 2) -> KestrelConfig:
+    """The configuration with a name, for the samples of a data set."""
     if name not in SIZES:
         raise FalconError(f"unknown network '{name[:40]}'; choose one of {', '.join(SIZES)}")
     return KestrelConfig(
-        name.capitalize(), SIZES[name], lines, pixels, classes, slots=slots,
-        input_levels=input_levels,
+        name.capitalize(), *SIZES[name], samples.shape, samples.classes, slots=slots,
+        input_levels=samples.levels, input_zero=samples.zero,
     )  # fmt: skip
 
 
 def kestrel(config: KestrelConfig) -> Network:
     """Encoder, stem, residual blocks fire(conv(fire(conv(x))) + shortcut(x)), classifier."""
+    flat = config.input[1] == 1  # one axis: kernels and strides along it alone
+
+    def conv(outputs: int, lines: int, stride: int) -> Product:
+        if flat:
+            return Product(outputs, (lines, 1), (stride, 1), (lines // 2, 0))
+        return Product(outputs, (lines, 3), (stride, stride), (lines // 2, 1))
+
     encoder = Product(config.encoder_channels, (5, 5), (1, 2), (2, 2))
+    if flat:
+        encoder = conv(config.encoder_channels, 5, 1)
     stages: list[Stage] = [
-        Source("encoder", (config.lines, config.pixels, 1), encoder, levels=config.input_levels,
-               encoding=config.encoding),
-        Fire("stem", (Term("encoder", _conv(config.stem_channels, 2)),)),
+        Source("encoder", config.input, encoder, levels=config.input_levels,
+               zero=config.input_zero, encoding=config.encoding),
+        Fire("stem", (Term("encoder", conv(config.stem_channels, 3, 2)),)),
     ]  # fmt: skip
     before, width = "stem", config.stem_channels
     for number, wide in enumerate(config.widths):
+        lines = LONG if number >= len(config.widths) - config.long_blocks else 3
         stride, block = (1 if wide == width else 2), f"block{number}"
-        shortcut = None if wide == width else Product(wide, stride=(stride, stride))
+        strides = (stride, 1) if flat else (stride, stride)
+        shortcut = None if wide == width else Product(wide, stride=strides)
         stages += [
-            Fire(f"{block}.first", (Term(before, _conv(wide, stride)),)),
-            Fire(block, (Term(f"{block}.first", _conv(wide, 1)), Term(before, shortcut))),
+            Fire(f"{block}.first", (Term(before, conv(wide, lines, stride)),)),
+            Fire(block, (Term(f"{block}.first", conv(wide, lines, 1)), Term(before, shortcut))),
         ]
         before, width = block, wide
     # The mean over time; what is left of the bands stays apart.
     stages.append(Readout("classifier", before, config.classes, (0, 1), dropout=config.dropout))
     return Network(config.name, config.slots, tuple(stages), config.weight_bits)
-
-
-def _conv(outputs: int, stride: int) -> Product:
-    return Product(outputs, (3, 3), (stride, stride), (1, 1))

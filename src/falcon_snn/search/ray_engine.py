@@ -37,7 +37,19 @@ def ray_engine(
     address: str | None = None,
     gpu: bool = False,
 ) -> Iterator[Engine]:
-    """An engine of `workers` processes; each builds its predictor with `factory`.
+    """An engine of `workers` processes; each builds its predictor with `factory`."""
+    with ray_cluster(workers, address, gpu=gpu) as (ray, share):
+        actor = ray.remote(
+            num_cpus=1, num_gpus=share, max_restarts=_RESTARTS, max_task_retries=_RESTARTS
+        )(_Worker)
+        yield _engine(ray, [actor.remote(factory) for _ in range(workers)])
+
+
+@contextmanager
+def ray_cluster(
+    workers: int, address: str | None = None, *, gpu: bool = False
+) -> Iterator[tuple[Any, float]]:
+    """Ray with room for so many workers, and the share of a GPU that each gets.
 
     Connects to the cluster at `address`, or starts a local one and stops it in the end. With
     `gpu`, the workers share the cluster's GPUs evenly; without it, they see none.
@@ -61,13 +73,7 @@ def ray_engine(
             raise FalconError(f"--workers is {workers}, but the Ray cluster has {cpus:g} CPUs")
         if gpu and not gpus:
             raise FalconError("--device cuda: the Ray cluster has no GPU")
-        actor = ray.remote(
-            num_cpus=1,
-            num_gpus=min(1.0, gpus / workers) if gpu else 0,
-            max_restarts=_RESTARTS,
-            max_task_retries=_RESTARTS,
-        )(_Worker)
-        yield _engine(ray, [actor.remote(factory) for _ in range(workers)])
+        yield ray, min(1.0, gpus / workers) if gpu else 0
     finally:
         ray.shutdown()
 

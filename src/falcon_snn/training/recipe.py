@@ -47,8 +47,7 @@ class Recipe:
     @property
     def needs_waves(self) -> bool:
         """Whether a part of the augmentation needs recordings; features can be shifted, too."""
-        augment = self.augment
-        return max(augment.speed, augment.noise_probability * augment.noise_level) > 0
+        return self.augment.speed > 0 or self.augment.noisy
 
 
 def load_recipe(source: str | Path, epochs: int | None = None) -> Recipe:

@@ -72,14 +72,17 @@ def evaluation(
 def evaluate(
     checkpoint: Path, data: Data, *, schedule: str | None = None, split: str = "validation",
     qk_prefix: int | None = None, limit: int | None = None, backend: str = "auto",
-    watch: Watch = SILENT,
+    noise_db: float | None = None, watch: Watch = SILENT,
 ) -> Evaluation:  # fmt: skip
-    """Measure the accuracy of a network under a schedule, by default what it was trained for."""
+    """Measure the accuracy of a network under a schedule, by default what it was trained for.
+
+    With `noise_db`, on clips with noise at that ratio.
+    """
     metadata, tensors = load_checkpoint(checkpoint)
     converted = bool(under("integer.", tensors))
     if schedule is None:
         schedule = "own" if metadata.delays is not None else "full" if converted else QNN
-    examples = load_split(data, split, limit, metadata.words)
+    examples = load_split(data, split, limit, metadata.words, noise_db)
     if schedule == QNN:
         if qk_prefix is not None:
             raise FalconError("the QNN has no slots, so no Q/K prefix; choose a --schedule")

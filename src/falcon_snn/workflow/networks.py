@@ -11,6 +11,7 @@ from falcon_snn.errors import FalconError
 from falcon_snn.network.description import Network
 from falcon_snn.network.falcon import MODELS, PUBLISHED, falcon, falcon_config
 from falcon_snn.network.kestrel import SIZES, kestrel, kestrel_config
+from falcon_snn.network.samples import Samples
 from falcon_snn.pipeline.graph import Graph, read_graph
 from falcon_snn.pipeline.schedule import Delays, parse_delays, with_delays
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 BUILT_IN = (*MODELS, *SIZES)
 INPUTS = {"gsc": (98, 64), "ssc": (100, 140)}  # lines and pixels
+SOUND = ("recordings", "spikes")
 CALIBRATION = 512  # training samples from which the steps of a torch module are taken
 
 
@@ -33,43 +35,52 @@ def built_in(
             raise FalconError(f"unknown dataset '{dataset}'; choose one of {', '.join(INPUTS)}")
         if qk_prefix is not None:
             raise FalconError(f"network '{name}' has no Q and K, so no Q/K prefix")
-        return _kestrel(name, *INPUTS[dataset], classes, slots, 32.0 if dataset == "gsc" else 1.0)
+        samples = Samples((*INPUTS[dataset], 1), classes, 32.0 if dataset == "gsc" else 1.0)
+        return kestrel(kestrel_config(name, samples, slots=2 if slots is None else slots))
     _demand_known(name)
     slots = 7 if slots is None else slots
     return falcon(falcon_config(name, dataset, classes=classes, slots=slots, qk_prefix=qk_prefix))
 
 
+def samples_of(examples: "Examples") -> Samples:
+    """The shape, classes and range of a data set."""
+    sample, classes = tuple(examples.x.shape[1:]), len(examples.words)
+    if len(sample) > 3:
+        raise FalconError(
+            f"built-in networks take samples of one to three axes; these are "
+            f"{' x '.join(map(str, sample))}: write one of your own (--network FILE.py:FUNCTION)"
+        )
+    shape = (*sample, *[1] * (3 - len(sample)))
+    sample_shape = (shape[0], shape[1], shape[2])
+    if examples.kind in SOUND and shape[1] in (64, 140):
+        return Samples(sample_shape, classes, 32.0 if shape[1] == 64 else 1.0)
+    values = examples.x[:CALIBRATION].double()
+    zero = round(float(values.mean()), 3)
+    return Samples(sample_shape, classes, 127 / max(float((values - zero).abs().max()), 1e-9), zero)
+
+
 def network_for(name: str, examples: "Examples", slots: int | None = None) -> Network:
     """A built-in network for the samples and classes of a data set."""
     _demand_known(name)
-    sample, classes = tuple(examples.x.shape[1:]), len(examples.words)
+    samples = samples_of(examples)
+    if name in SIZES:
+        return kestrel(kestrel_config(name, samples, slots=2 if slots is None else slots))
     for dataset, shape in INPUTS.items():
-        if sample[1:] == shape[1:]:
-            return built_in(name, dataset, classes=classes, slots=slots)
-    if len(sample) != 2 or sample[1] % 4:
+        if samples.shape[1:] == (shape[1], 1):
+            return built_in(name, dataset, classes=samples.classes, slots=slots)
+    lines, pixels, channels = samples.shape
+    if channels > 1 or pixels % 4:
         raise FalconError(
             f"network '{name}' takes samples of two axes, the second a multiple of 4; these are "
-            f"{' x '.join(map(str, sample))}: write one of your own (--network FILE.py:FUNCTION)"
+            f"{lines} x {pixels} x {channels}: take a Kestrel, or write one of your own "
+            "(--network FILE.py:FUNCTION)"
         )
-    levels = 127 / max(float(examples.x[:CALIBRATION].abs().max()), 1e-9)
-    if name in SIZES:
-        return _kestrel(name, *sample, classes, slots, levels)
     config = replace(
-        falcon_config(name, "gsc", classes=classes, slots=7 if slots is None else slots),
-        name=f"Falcon-{name.capitalize()} {sample[0]} x {sample[1]}",
-        tokens=sample[0], features=sample[1], input_levels=levels,
+        falcon_config(name, "gsc", classes=samples.classes, slots=7 if slots is None else slots),
+        name=f"Falcon-{name.capitalize()} {lines} x {pixels}",
+        tokens=lines, features=pixels, input_levels=samples.levels, input_zero=samples.zero,
     )  # fmt: skip
     return falcon(config)
-
-
-def _kestrel(
-    name: str, lines: int, pixels: int, classes: int, slots: int | None, levels: float
-) -> Network:
-    slots = 2 if slots is None else slots
-    config = kestrel_config(
-        name, lines=lines, pixels=pixels, classes=classes, slots=slots, input_levels=levels
-    )
-    return kestrel(config)
 
 
 def _demand_known(name: str) -> None:

@@ -7,11 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from falcon_snn.errors import FalconError, Stopped
 from falcon_snn.files import read_json, replacing, sha256_of, write_json, write_text
 from falcon_snn.hardware.profile import Profile, load_profile, profile_toml
 from falcon_snn.workflow.sources import Data, data_source, fingerprint, load_split
-from falcon_snn.workflow.steps import RUN_FILE, Run, Step
+from falcon_snn.workflow.steps import RUN_FILE, Run, Step, execute_steps
 from falcon_snn.workflow.watch import SILENT, Watch
 
 if TYPE_CHECKING:
@@ -80,8 +79,6 @@ def run(
         random=random,
     )
     steps = main_steps(settings, start, watch)
-    if only is not None and only not in [step.name for step in steps]:
-        raise FalconError(f"no step '{only}'; choose one of {', '.join(s.name for s in steps)}")
     job = Run(Path(out), asdict(settings))
     job.demand_own()
     write_json(job.folder / RUN_FILE, {
@@ -89,24 +86,7 @@ def run(
         "commit": commit(),
     })  # fmt: skip
     write_text(job.folder / HARDWARE, profile_toml(profile))
-    for number, step in enumerate(steps, start=1):
-        if job.valid(step):
-            watch.notice(f"{number}/{len(steps)} {step.name}: done already")
-            continue
-        if only is not None and step.name != only:
-            if step.name in _needed(steps, only):
-                raise FalconError(
-                    f"step '{only}' needs '{step.name}', whose result is not there or was made "
-                    "with other settings; run without --only"
-                )
-            continue
-        watch.notice(f"{number}/{len(steps)} {step.name}: {step.does}")
-        try:
-            seconds = job.execute(step)
-        except KeyboardInterrupt as stop:
-            where = stop.where if isinstance(stop, Stopped) else f"stopped in step '{step.name}'"
-            raise Stopped(where, "the same command goes on from there") from None
-        watch.notice(f"    {seconds:.1f} s")
+    execute_steps(job, steps, watch, only)
     return job.path("report", PAGE)
 
 
@@ -137,15 +117,6 @@ def main_steps(settings: Settings, start: Path | None, watch: Watch = SILENT) ->
         step("report", "tables and figures in one page", _report,
              uses=("profile",), after=("convert", "search", "adapt", "measure")),
     ]  # fmt: skip
-
-
-def _needed(steps: list[Step], name: str) -> set[str]:
-    """The steps that a step reads from, directly or through others."""
-    before = {step.name: set(step.after) for step in steps}
-    needed = set(before[name])
-    for other in before[name]:
-        needed |= _needed(steps, other)
-    return needed
 
 
 def _features(settings: Settings, watch: Watch, run: Run, folder: Path) -> None:

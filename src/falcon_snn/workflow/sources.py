@@ -48,23 +48,34 @@ def data_source(data: Data) -> str:
 
 
 def load_split(
-    data: Data, split: str, limit: int | None = None, words: Sequence[str] | None = None
-) -> "Examples":
-    """Clips of a split, if their classes are the network's; `limit` takes some, evenly spaced."""
+    data: Data, split: str, limit: int | None = None, words: Sequence[str] | None = None,
+    noise_db: float | None = None,
+) -> "Examples":  # fmt: skip
+    """Clips of a split, if their classes are the network's; `limit` takes some, evenly spaced.
+
+    With `noise_db`, noise is added at that ratio of signal to noise.
+    """
     from falcon_snn.data.examples import load_examples
 
     if split not in SPLITS:
         raise FalconError(f"unknown split '{split[:40]}'; choose validation or test")
     if limit is not None and limit < 1:
         raise FalconError(f"a limit of {limit} clips; it must be 1 or more")
-    examples = load_examples(data_source(data), SPLITS[split])
+    source = data_source(data)
+    examples = load_examples(source, SPLITS[split])
     if words is not None and tuple(examples.words) != tuple(words):
         raise FalconError(
             f"{data}: its {len(examples.words)} classes are not the {len(words)} of the network"
         )
-    if limit is None or limit >= len(examples):
+    keep: Sequence[int] = range(len(examples))
+    if limit is not None and limit < len(examples):
+        keep = [index * len(examples) // limit for index in range(limit)]
+        examples = chosen(examples, keep)
+    if noise_db is None:
         return examples
-    return chosen(examples, [index * len(examples) // limit for index in range(limit)])
+    from falcon_snn.data.noise import with_noise
+
+    return with_noise(source, SPLITS[split], examples, keep, noise_db)
 
 
 def chosen(examples: "Examples", indices: Iterable[int]) -> "Examples":

@@ -18,14 +18,15 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import falcon_snn
-from falcon_snn.errors import FalconError
+from falcon_snn.errors import FalconError, Stopped
 from falcon_snn.files import new_folder, read_json, sha256_of, write_json
+from falcon_snn.workflow.watch import Watch
 
 MARKER = ".falcon-step"
 RUN_FILE = "run.json"
@@ -130,6 +131,39 @@ class Run:
 
     def _record_path(self, step: str) -> Path:
         return self.folder / "steps" / f"{step}.json"
+
+
+def execute_steps(job: Run, steps: Sequence[Step], watch: Watch, only: str | None = None) -> None:
+    """Do what is not done yet of some steps, in order, or of one alone."""
+    if only is not None and only not in [step.name for step in steps]:
+        raise FalconError(f"no step '{only}'; choose one of {', '.join(s.name for s in steps)}")
+    for number, step in enumerate(steps, start=1):
+        if job.valid(step):
+            watch.notice(f"{number}/{len(steps)} {step.name}: done already")
+            continue
+        if only is not None and step.name != only:
+            if step.name in _needed(steps, only):
+                raise FalconError(
+                    f"step '{only}' needs '{step.name}', whose result is not there or was made "
+                    "with other settings; run without --only"
+                )
+            continue
+        watch.notice(f"{number}/{len(steps)} {step.name}: {step.does}")
+        try:
+            seconds = job.execute(step)
+        except KeyboardInterrupt as stop:
+            where = stop.where if isinstance(stop, Stopped) else f"stopped in step '{step.name}'"
+            raise Stopped(where, "the same command goes on from there") from None
+        watch.notice(f"    {seconds:.1f} s")
+
+
+def _needed(steps: Sequence[Step], name: str) -> set[str]:
+    """The steps that a step reads from, directly or through others."""
+    before = {step.name: set(step.after) for step in steps}
+    needed = set(before[name])
+    for other in before[name]:
+        needed |= _needed(steps, other)
+    return needed
 
 
 def _is_run(path: Path) -> bool:

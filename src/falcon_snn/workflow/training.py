@@ -3,7 +3,7 @@
 import logging
 import shutil
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -111,7 +111,7 @@ def open_training(
         sound = kind_of(find_source(source)) == "recordings"
         waves = sound and any(recipe.needs_waves for recipe in recipes)
         training = (load_waves if waves else load_examples)(source, "training")
-        noisy = waves and any(recipe.augment.noise_probability for recipe in recipes)
+        noisy = waves and any(recipe.augment.noisy for recipe in recipes)
         noise = load_noise(source) if noisy else torch.zeros(0)
         validation = load_examples(source, "validation")
     try:
@@ -149,14 +149,15 @@ def demand_distilling(teachers: Sequence[Path], recipes: Iterable[Recipe]) -> No
 
 def run_phase(
     session: Session, recipe: Recipe, start: Start, out: Path, *, resume: bool = False,
-    compiled: bool | None = None,
+    compiled: bool | None = None, after_epoch: Callable[[int], None] = lambda epoch: None,
 ) -> EpochResult:  # fmt: skip
-    """Train one phase into a folder."""
+    """Train one phase into a folder; `after_epoch` hears of every epoch and may end it (raise)."""
     teachers = []
     for path in start.teachers:
         teacher, held = load_teacher(path)
         demand_words(path, held.words, session.training.words)
-        teachers.append(session.fabric.to_device(teacher.requires_grad_(False)))
+        asked = teacher.folded() if isinstance(teacher, Teacher) else teacher
+        teachers.append(session.fabric.to_device(asked.requires_grad_(False)))
     device = session.fabric.device
     clips = Clips(session.training, recipe, device, session.noise)
     job = Job(
@@ -182,6 +183,8 @@ def run_phase(
         if result is not None:
             ended = result.epoch
         watch(clips_done, result)
+        if result is not None:
+            after_epoch(result.epoch)
 
     try:
         with session.watch.phase(name, recipe.epochs, clips.steps(), done) as watch:

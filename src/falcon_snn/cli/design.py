@@ -1,0 +1,84 @@
+"""`falcon-snn design`: which network should run on this chip?"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from falcon_snn.cli import network_options as options
+from falcon_snn.cli.output import JsonFlag, notice, out, print_json
+from falcon_snn.cli.run import by_phase
+
+
+def design(
+    folder: Path = typer.Option(..., "--out", help="Folder for everything."),
+    data: str = options.Data,
+    within_us: float | None = typer.Option(None, help="Longest latency of a design."),
+    within_tiles: int | None = typer.Option(None, help="Most tiles of a design."),
+    within_mj: float | None = typer.Option(None, help="Most energy of an inference."),
+    space: str = typer.Option(
+        "default", help="What to choose from: default, tiny or a TOML file of your own."
+    ),
+    trials: int = typer.Option(24, help="Designs that are trained, of all bands together."),
+    bands: int = typer.Option(3, help="Ranges of latency; each has a contest and a winner."),
+    epochs: int = typer.Option(27, min=1, help="Of whole training; a ninth decides first."),
+    adapt_epochs: int = typer.Option(9, min=1, help="Of the winners' adaptation."),
+    recipe: list[str] = typer.Option(
+        [], help="PHASE=FILE, a recipe of your own; phases are qnn and qat; may be repeated."
+    ),
+    teacher: list[Path] = options.Teacher,
+    noise: float = typer.Option(
+        10.0, help="Noise in dB under which designs are judged, too; half of the score."
+    ),
+    no_noise: bool = typer.Option(False, "--no-noise", help="Judge on clean clips alone."),
+    seed: int = typer.Option(0, min=0, help="Same seed, same designs."),
+    workers: int = typer.Option(1, help="Trials side by side."),
+    engine: str = typer.Option("local", help="local, or ray for several machines."),
+    ray_address: str | None = typer.Option(None, help="Address of a Ray cluster."),
+    hardware: str | None = options.Hardware,
+    attention: str | None = options.Attention,
+    resume: bool = typer.Option(False, help="Continue the run in --out."),
+    as_json: bool = JsonFlag,
+) -> None:
+    """Search networks, slots and delays under limits; only what could meet them is trained."""
+    from falcon_snn.cli.watch import TerminalWatch
+    from falcon_snn.search.designs import Limits
+    from falcon_snn.workflow.design import PAGE
+    from falcon_snn.workflow.design import design as search_designs
+    from falcon_snn.workflow.workers import Workers
+
+    result = search_designs(
+        data, folder, limits=Limits(within_us, within_tiles, within_mj), space=space,
+        profile=options.choose_profile(hardware, attention), band_count=bands, trials=trials,
+        epochs=epochs, adapt_epochs=adapt_epochs,
+        recipes=by_phase("--recipe", recipe, ["qnn", "qat"]),
+        teachers=teacher, noise_db=None if no_noise else noise, seed=seed,
+        workers=Workers(workers, engine, ray_address), resume=resume,
+        facts={"command": ["falcon-snn", *sys.argv[1:]]}, watch=TerminalWatch(),
+    )  # fmt: skip
+    if as_json:
+        print_json(result)
+        return
+    _print(result)
+    notice(f"page: {folder / 'report' / PAGE}")
+
+
+def _print(result: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    space = result["space"]
+    out.print(
+        f"{space['designs']:,} designs, {space['within']:,} within the limits, "
+        f"{len(result['trials'])} tried"
+    )
+    table = Table("design", "network", "µs", "tiles", "mJ", "clean %", "noisy %")
+    for design in result["designs"]:
+        for number, (name, row) in enumerate(design["networks"].items()):
+            mark = "" if design["on_front"] else " (not on the front)"
+            table.add_row(
+                design["name"] + mark if number == 0 else "", name, f"{row['latency_us']:.2f}",
+                f"{row['tiles']:,}", "-" if row["core_mj"] is None else f"{row['core_mj']:.4f}",
+                f"{row['clean']:.2f}", f"{row['noisy']:.2f}" if "noisy" in row else "-",
+            )  # fmt: skip
+    out.print(table)
