@@ -28,9 +28,7 @@ def test_training_draws_ratios_between_its_bounds() -> None:
     added = augment_waves(waves, settings, noise, generator) - waves
     noisy = added.abs().sum(dim=1) > 0
     assert 60 < int(noisy.sum()) < 140
-    ratios = 10 * torch.log10(
-        waves[noisy].square().mean(dim=1) / added[noisy].square().mean(dim=1)
-    )
+    ratios = 10 * torch.log10(waves[noisy].square().mean(dim=1) / added[noisy].square().mean(dim=1))
     assert 2.9 < float(ratios.min()) < 4
     assert 8 < float(ratios.max()) < 9.1
 

@@ -7,7 +7,7 @@ so what breaks a limit is known before a single step is trained.
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from itertools import combinations_with_replacement, product
+from itertools import combinations_with_replacement, islice, product
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from falcon_snn.network.description import Network
 from falcon_snn.network.falcon import FalconConfig, falcon
 from falcon_snn.network.kestrel import KestrelConfig, kestrel
 from falcon_snn.network.samples import Samples
+from falcon_snn.neuron.encoding import MAX_SLOTS
 from falcon_snn.pipeline.resources import count_resources
 from falcon_snn.pipeline.schedule import Delays
 from falcon_snn.pipeline.timing import time_snn
@@ -31,6 +32,7 @@ KEYS = {
     "kestrel": ("stem_channels", "blocks", "widths", "long_blocks"),
     "falcon": ("blocks", "hidden", "stem_stride", "qk_prefix"),
 }
+MOST = {"slots": MAX_SLOTS, "blocks": 32, "long_blocks": 32}
 _FOLDER = Path(__file__).parent / "spaces"
 _HEAD = 32  # features of an attention head, as in Falcon-Medium
 
@@ -75,6 +77,10 @@ class Candidate:
     def delays(self) -> Delays:
         return dict.fromkeys(self.network.boundaries, 1)
 
+    @property
+    def lookahead(self) -> Delays:
+        return dict.fromkeys(self.network.boundaries, self.network.slots)
+
 
 @dataclass(frozen=True)
 class Space:
@@ -118,8 +124,9 @@ def parse_space(values: Mapping[str, Any], where: str) -> dict[str, Any]:
     for key, numbers in lists.items():
         least = 0 if key.endswith("long_blocks") else 1
         good = isinstance(numbers, list) and all(type(n) is int and n >= least for n in numbers)
-        if not good or not numbers or max(numbers) > 4096:
-            raise FalconError(f"{where}: '{key}' must be a list of whole numbers, {least}..4096")
+        most = MOST.get(key.rpartition(".")[2], 4096)
+        if not good or not numbers or max(numbers) > most:
+            raise FalconError(f"{where}: '{key}' must be a list of whole numbers, {least}..{most}")
     return dict(values)
 
 
@@ -127,12 +134,13 @@ def make_space(
     values: Mapping[str, Any], samples: Samples, limits: Limits, profile: Profile
 ) -> Space:
     """Every design of a space that stays within the limits."""
-    found, designs, unfit = [], 0, 0
+    configs = list(islice(_configs(values, samples), MOST_DESIGNS + 1))
+    if len(configs) > MOST_DESIGNS:
+        raise FalconError(f"the space has more than {MOST_DESIGNS:,} designs; leave some out")
+    found, unfit = [], 0
     excluded = {key: 0 for key, limit in asdict(limits).items() if limit is not None}
-    for network in _networks(values, samples):
-        designs += 1
-        if designs > MOST_DESIGNS:
-            raise FalconError(f"the space has more than {MOST_DESIGNS:,} designs; leave some out")
+    for number, config in enumerate(configs):
+        network = _fitting(config)
         if network is None:
             unfit += 1
             continue
@@ -144,9 +152,9 @@ def make_space(
         for key in broken:
             excluded[key] += 1
         if not broken:
-            found.append(Candidate(designs - 1, network, us, tiles, mj, _weights(network)))
+            found.append(Candidate(number, network, us, tiles, mj, _weights(network)))
     found.sort(key=lambda each: (each.latency_us, each.number))
-    return Space(tuple(found), designs, unfit, excluded)
+    return Space(tuple(found), len(configs), unfit, excluded)
 
 
 def _weights(network: Network) -> int:
@@ -154,45 +162,45 @@ def _weights(network: Network) -> int:
     return sum(stage.inner * stage.columns for stage in analog)
 
 
-def _networks(values: Mapping[str, Any], samples: Samples) -> Iterator[Network | None]:
-    """The networks of a space in a fixed order; None where the data does not fit one."""
+def _configs(values: Mapping[str, Any], samples: Samples) -> Iterator[KestrelConfig | FalconConfig]:
+    """The designs of a space in a fixed order."""
     shape, classes = samples.shape, samples.classes
-    inputs: dict[str, Any] = {"input_levels": samples.levels, "input_zero": samples.zero,
-              "encoding": samples.encoding}  # fmt: skip
+    inputs: dict[str, Any] = {
+        "input_levels": samples.levels, "input_zero": samples.zero, "encoding": samples.encoding,
+    }  # fmt: skip
     for slots in values["slots"]:
-        for stem, blocks, long in _combinations(values, "kestrel", "stem_channels", "blocks",
-                                                "long_blocks"):  # fmt: skip
-            for widths in combinations_with_replacement(
-                sorted(values["kestrel"]["widths"]), blocks
-            ):
-                if long > blocks:
-                    continue
-                name = f"kestrel {stem}:{'-'.join(map(str, widths))}" + (
-                    f" long {long}" * (long > 0)
-                )
-                yield _fitting(kestrel, KestrelConfig(
-                    name, widths, long, shape, classes, stem_channels=stem, slots=slots,
-                    **inputs,
-                ))  # fmt: skip
-        for blocks, hidden, stride, prefix in _combinations(values, "falcon", *KEYS["falcon"]):
-            if prefix > slots or shape[2] > 1:
-                continue
-            name = f"falcon {blocks} x {hidden}, stride {stride}, prefix {prefix}"
-            yield _fitting(falcon, FalconConfig(
-                name, blocks, shape[1], shape[0], classes, hidden, max(1, hidden // _HEAD),
-                2 * hidden, stem_stride=stride, slots=slots, qk_prefix=prefix,
-                **inputs,
-            ))  # fmt: skip
+        for stem, widths, long in _kestrels(values.get("kestrel")):
+            name = f"kestrel {stem}:{'-'.join(map(str, widths))}" + f" long {long}" * (long > 0)
+            yield KestrelConfig(
+                name, widths, long, shape, classes, stem_channels=stem, slots=slots, **inputs
+            )
+        table = values.get("falcon")
+        lists = [table[key] for key in KEYS["falcon"]] if table else [[]]
+        for blocks, hidden, stride, prefix in product(*lists):
+            if prefix <= slots and shape[2] == 1:
+                yield FalconConfig(
+                    f"falcon {blocks} x {hidden}, stride {stride}, prefix {prefix}", blocks,
+                    shape[1], shape[0], classes, hidden, max(1, hidden // _HEAD), 2 * hidden,
+                    stem_stride=stride, slots=slots, qk_prefix=prefix, **inputs,
+                )  # fmt: skip
 
 
-def _combinations(values: Mapping[str, Any], family: str, *keys: str) -> Iterator[tuple[int, ...]]:
-    if family in values:
-        yield from product(*(values[family][key] for key in keys))
+def _kestrels(table: Mapping[str, Any] | None) -> Iterator[tuple[int, tuple[int, ...], int]]:
+    """Stem, widths that never fall, and how many of the last blocks have long kernels."""
+    if table is None:
+        return
+    for stem, blocks, long in product(
+        *(table[k] for k in ("stem_channels", "blocks", "long_blocks"))
+    ):
+        if long <= blocks:
+            for widths in combinations_with_replacement(sorted(table["widths"]), blocks):
+                yield stem, widths, long
 
 
-def _fitting(make: Any, config: Any) -> Network | None:
+def _fitting(config: KestrelConfig | FalconConfig) -> Network | None:
+    """The network, if the data fits it."""
     try:
-        network: Network = make(config)
+        network = kestrel(config) if isinstance(config, KestrelConfig) else falcon(config)
         _ = network.shapes
     except FalconError:
         return None

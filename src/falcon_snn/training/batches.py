@@ -128,5 +128,9 @@ def shift_frames(
 
 
 def _generator(device: torch.device | str, seed: int, epoch: int, stream: int) -> torch.Generator:
+    return torch.Generator(device).manual_seed(epoch_seed(seed, epoch, stream))
+
+
+def epoch_seed(seed: int, epoch: int, stream: int) -> int:
     """Random numbers of their own for every seed, epoch and stream."""
-    return torch.Generator(device).manual_seed((seed * 1_000_003 + epoch) * 1_009 + stream)
+    return (seed * 1_000_003 + epoch) * 1_009 + stream

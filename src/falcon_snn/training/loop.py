@@ -19,6 +19,7 @@ from falcon_snn.errors import FalconError
 from falcon_snn.files import write_text
 from falcon_snn.network.quantise import Counter
 from falcon_snn.network.teacher import Teacher
+from falcon_snn.training.batches import epoch_seed
 from falcon_snn.training.checkpoint import (
     Metadata,
     demand_same,
@@ -37,6 +38,7 @@ from falcon_snn.training.step import Job, Step
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
+DROPOUT_STREAM = 500  # beside the streams of `Clips.epoch`
 BEST, LAST, CURVES = "best.safetensors", "last.safetensors", "curves.jsonl"
 
 
@@ -65,6 +67,8 @@ def train(job: Job, fabric: "Fabric", watch: Watch = lambda clips, ended: None) 
     validation = on_device(job.validation, fabric.device)
     while state.epoch < job.recipe.epochs:
         begin = time.perf_counter()
+        # Dropout draws from torch's own generator: a run that is continued must draw the same.
+        torch.manual_seed(epoch_seed(job.seed, state.epoch, DROPOUT_STREAM + fabric.global_rank))
         step.sums.zero_()
         done = 0
         for batch in job.clips.epoch(job.seed, state.epoch, fabric.global_rank, fabric.world_size):

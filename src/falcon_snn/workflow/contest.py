@@ -3,6 +3,9 @@
 One Optuna study per band of latencies, all in one journal, in which every process and every new
 start finds what is done. The trials are drawn beforehand; successive halving says who goes on. A
 trial that was cut off continues from its last epoch.
+
+Trials are judged as integer networks with full lookahead: before adaptation, delay 1 costs a
+network of many slots far more than it does after it.
 """
 
 import re
@@ -190,7 +193,7 @@ def _train(
         scores = trial.user_attrs.get(f"epoch {epoch}")
         if scores is None:
             snn = convert(load_model(out / LAST)[0]).to(device)
-            scores = judge.score(snn, candidate.delays)
+            scores = judge.score(snn, candidate.lookahead)
             if contest.limits.mj is not None:
                 scores["mj"] = _energy_mj(snn, judge, candidate, contest.profile)
             trial.set_user_attr(f"epoch {epoch}", scores)
@@ -209,7 +212,7 @@ def _train(
     run_phase(
         session, contest.recipe, start, out, resume=True, compiled=False, after_epoch=after_epoch
     )
-    scores = judge.score(convert(load_model(out / BEST)[0]).to(device), candidate.delays)
+    scores = judge.score(convert(load_model(out / BEST)[0]).to(device), candidate.lookahead)
     trial.set_user_attr(f"epoch {rungs[-1]}", scores)
     return scores
 

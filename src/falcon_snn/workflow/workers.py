@@ -1,5 +1,6 @@
 """The same function in several processes: here, or on a Ray cluster."""
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -13,6 +14,11 @@ from falcon_snn.errors import FalconError
 from falcon_snn.search.ray_engine import ray_cluster
 
 ENGINES = ("local", "ray")
+
+
+def _share_cores(workers: int) -> None:
+    """Threads of several processes on the same cores would wait for each other."""
+    torch.set_num_threads(max(1, (os.cpu_count() or 1) // workers))
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,9 @@ class Workers:
         if self.count == 1:
             return [function(*call) for call in calls]
         # A fork of a process that has used its GPU cannot use it.
-        with ProcessPoolExecutor(self.count, mp_context=get_context("spawn")) as pool:
+        with ProcessPoolExecutor(
+            self.count, get_context("spawn"), _share_cores, (self.count,)
+        ) as pool:  # fmt: skip
             futures = [pool.submit(function, *call) for call in calls]
             try:
                 for future in as_completed(futures):
