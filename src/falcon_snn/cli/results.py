@@ -52,13 +52,13 @@ def results(
         data = sorted({row["data"] for row in group} - {None}) or ["nothing run"]
         shown = Table(title=f"{name}, ours on {' and '.join(data)}", title_justify="left")
         shown.add_column("configuration", no_wrap=True)
-        for heading in ("test %", "paper", "µs", "paper", "epochs", "seeds"):
+        for heading in ("test %", "seeds", "paper", "µs", "paper", "epochs"):
             shown.add_column(heading, justify="right", no_wrap=True)
         for row in group:
             shown.add_row(
-                row["configuration"], _test(row), _figure(row["paper_test_percent"]),
+                row["configuration"], _test(row), _seeds(row), _figure(row["paper_test_percent"]),
                 _figure(row["latency_us"]), _figure(row["paper_latency_us"]),
-                _whole(row["epochs"]), _whole(row["seeds"] or None),
+                _whole(row["epochs"]),
             )  # fmt: skip
         out.print(shown)
     out.print(f"The paper's accuracies are on other data: {PAPER_DATA}.")
@@ -73,6 +73,9 @@ def record(
     attention: str = typer.Option("serial", help="serial (the paper) or streamed."),
     before: Path | None = typer.Option(
         None, help="The checkpoint that the adaptation began with, to measure it, too."
+    ),
+    noise: list[float] = typer.Option(
+        [], help="Measure under noise at this ratio in dB, too; may be repeated."
     ),
     target: Path = typer.Option(Path("results"), "--out", help="Folder for the result."),
 ) -> None:
@@ -110,6 +113,11 @@ def record(
         test_before_percent=None
         if before is None
         else _accuracy(before, data, "test", delays, prefix)[0],
+        noise_percent={
+            f"{db:g}": _accuracy(checkpoint, data, "test", delays, None, db)[0] for db in noise
+        }
+        or None,
+        noise_clips=clips if noise else 0,
     )
     name = f"{setting}-{configuration}-seed{metadata.seed}.json"
     path = target / name
@@ -119,8 +127,9 @@ def record(
 
 
 def _accuracy(
-    checkpoint: Path, data: str, split: str, delays: dict[str, int] | None, qk_prefix: int | None
-) -> tuple[float, int]:
+    checkpoint: Path, data: str, split: str, delays: dict[str, int] | None, qk_prefix: int | None,
+    noise_db: float | None = None,
+) -> tuple[float, int]:  # fmt: skip
     """Accuracy in percent, of the QNN if there are no delays, and the number of clips."""
     import torch
 
@@ -130,7 +139,7 @@ def _accuracy(
     from falcon_snn.workflow.sources import load_split
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    examples = load_split(data, split, None, load_metadata(checkpoint).words)
+    examples = load_split(data, split, None, load_metadata(checkpoint).words, noise_db)
     with progress_bar(f"{checkpoint.parent.name}, {split}", len(examples)) as advance:
         if delays is None:
             model = load_model(checkpoint)[0].to(device)
@@ -168,6 +177,14 @@ def _test(row: dict[str, Any]) -> str:
     if row["test_percent"] is not None:
         return f"{row['test_percent']:.2f}"
     return "not read" if row["seeds"] else NOT_RUN
+
+
+def _seeds(row: dict[str, Any]) -> str:
+    """How many, and the range of their test accuracies."""
+    if row["test_range"] is None:
+        return _whole(row["seeds"] or None)
+    low, high = row["test_range"]
+    return f"{row['seeds']}: {low:.2f} .. {high:.2f}"
 
 
 def _figure(value: float | None) -> str:

@@ -12,7 +12,8 @@ what came out. Latency is not in it: it follows from the network and the schedul
     random-1 ... random-5                       random schedules after full adaptation
     balanced-10, random-1-10 ... random-5-10    the same after ten epochs of QAT
 
-or any other name for experiments that the paper does not have. A search is kept as the
+or any other name for experiments that the paper does not have; networks that it does not have are
+under "gsc-kestrel". A search is kept as the
 `result.json` that it wrote, under the name `search-SETTING.json`; energy as what
 `falcon-snn energy --json` printed for the Balanced schedule, under `energy-SETTING.json`.
 """
@@ -59,6 +60,8 @@ class Result:
     test_clips: int
     validation_before_percent: float | None = None  # the schedule before its adaptation
     test_before_percent: float | None = None
+    noise_percent: dict[str, float] | None = None  # ratio in dB to test accuracy under noise
+    noise_clips: int = 0
 
     @property
     def epochs(self) -> int:
@@ -144,6 +147,19 @@ def mean_test(found: Sequence[Result]) -> float | None:
     return mean(read) if read else None
 
 
+def test_range(found: Sequence[Result]) -> list[float] | None:
+    """Lowest and highest test accuracy of several seeds; None of a single one."""
+    read = [r.test_percent for r in found if r.test_percent is not None]
+    return [min(read), max(read)] if len(read) > 1 else None
+
+
+def _mean_noise(found: Sequence[Result]) -> dict[str, float] | None:
+    measured = [r.noise_percent for r in found if r.noise_percent]
+    if not measured:
+        return None
+    return {db: mean(each[db] for each in measured if db in each) for db in measured[0]}
+
+
 def _row(found: Sequence[Result], setting: str, configuration: str) -> dict[str, Any]:
     paper_percent, paper_us = _published(setting, configuration)
     ours = found[0] if found else None
@@ -151,6 +167,8 @@ def _row(found: Sequence[Result], setting: str, configuration: str) -> dict[str,
         "setting": setting,
         "configuration": configuration,
         "test_percent": mean_test(found),
+        "test_range": test_range(found),
+        "noise_percent": _mean_noise(found),
         "validation_percent": mean(r.validation_percent for r in found) if found else None,
         "latency_us": ours.latency_us if ours else None,
         "data": f"{ours.data}, {ours.words} words" if ours else None,

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 from falcon_snn.errors import FalconError
 from falcon_snn.report.published import MAIN_RESULTS, QK_PREFIX
-from falcon_snn.report.results import PAPER_DATA, Result
+from falcon_snn.report.results import PAPER_DATA, Result, of
 from falcon_snn.report.style import INK, SOFT, check_picture, figure_style, save_figure
 
 # Streamed attention begins before the last slot is there. It changes when a result is ready, not
 # the result, so every network stands in the figure twice.
-_BLUE = "#2563a8"
+_BLUE, _RED = "#2563a8", "#c0392b"
 _NEAR = 2.0  # points: the paper's networks that are worse than ours by more stand at the edge
 _ATTENTION = {"serial": "white", "streamed": _BLUE}  # and the filling of its markers
 
@@ -69,6 +69,16 @@ def draw_results(results: Sequence[Result], setting: str, path: Path) -> None:
                 [p.latency_us for p in found[kind]], [p.percent for p in found[kind]], "o",
                 color=_BLUE, markerfacecolor=fill, label=f"ours, {kind} attention",
             )  # fmt: skip
+        others = _others(results, setting)
+        if others:
+            bars = [[row.percent - row.low for row in others],
+                    [row.high - row.percent for row in others]]  # fmt: skip
+            axis.errorbar([row.latency_us for row in others], [row.percent for row in others], bars,
+                          fmt="*", color=_RED, markersize=9, capsize=3,
+                          label="ours, Kestrel (mean and range of the seeds)")  # fmt: skip
+        for row in others:
+            axis.annotate(row.name, (row.latency_us, row.percent), xytext=(6, -9), fontsize=7,
+                          textcoords="offset points", color=INK)  # fmt: skip
         for each in qnn[:1]:
             if each.test_percent is not None:
                 axis.plot(each.latency_us, each.test_percent, "s", color=INK, label="our QNN")
@@ -84,12 +94,38 @@ def draw_results(results: Sequence[Result], setting: str, path: Path) -> None:
         counts = "/".join(map(str, sorted({r.words for r in results if r.setting == setting})))
         axis.set(xlabel="modeled core latency (µs)", ylabel="test accuracy (%)",
                  title=f"{setting}: accuracy for every latency")  # fmt: skip
-        axis.set_xlim(left=min(place.latency_us for place in ours) - 8)  # room for the first name
-        axis.set_ylim(least, max(place.percent for place in ours) + 0.2)
+        lowest = min([least, *(row.low - 0.1 for row in others)])
+        left = 0 if others else min(place.latency_us for place in ours) - 8  # room for a name
+        axis.set_xlim(left=left)
+        axis.set_ylim(lowest, max(place.percent for place in ours) + 0.2)
         axis.legend(loc="lower left", title=f"ours {counts} words, paper {PAPER_DATA}",
                     title_fontsize=7)  # fmt: skip
         save_figure(figure, path)
         plt.close(figure)
+
+
+class Spread(NamedTuple):
+    """A network of several seeds."""
+
+    name: str
+    latency_us: float
+    percent: float
+    low: float
+    high: float
+
+
+def _others(results: Sequence[Result], setting: str) -> list[Spread]:
+    """Networks of another family on the same data."""
+    family = f"{setting.partition('-')[0]}-kestrel"
+    found = []
+    for name in dict.fromkeys(r.configuration for r in results if r.setting == family):
+        seeds = of(results, family, name)
+        read = [r.test_percent for r in seeds if r.test_percent is not None]
+        if read and seeds[0].delays is not None:
+            found.append(
+                Spread(name, seeds[0].latency_us, sum(read) / len(read), min(read), max(read))
+            )
+    return found
 
 
 def _paper(setting: str, limit_us: float) -> list[tuple[float, float]]:

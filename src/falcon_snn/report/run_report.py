@@ -109,6 +109,7 @@ def _schedule(
         "after_percent": adapted[name]["validation_percent"],
         "test_percent": tested["percent"],
         "test_interval": tested["interval"],
+        "noisy_percent": tested.get("noisy_percent"),
         "test_before": test["before"][name],
     }
 

@@ -39,6 +39,7 @@ class Settings:
     delta_max: int
     search_clips: int | None  # None: all
     random: int
+    noise_db: float | None  # of a second look at the test clips; None: none
 
 
 def run(
@@ -46,8 +47,9 @@ def run(
     start: Path | None = None, recipes: Mapping[str, str | Path] | None = None,
     epochs: Mapping[str, int] | None = None, phases: Sequence[str] = ("qat", "tune", "joint"),
     profile: Profile | None = None, tau: float = 2.0, delta_max: int = 3,
-    search_clips: int | None = None, random: int = 10, seed: int = 0, only: str | None = None,
-    facts: Mapping[str, Any] | None = None, watch: Watch = SILENT,
+    search_clips: int | None = None, random: int = 10, noise_db: float | None = None,
+    seed: int = 0, only: str | None = None, facts: Mapping[str, Any] | None = None,
+    watch: Watch = SILENT,
 ) -> Path:  # fmt: skip
     """Do what is not done yet of the main job; gives the path of its page.
 
@@ -77,6 +79,7 @@ def run(
         delta_max=delta_max,
         search_clips=search_clips,
         random=random,
+        noise_db=noise_db,
     )
     steps = main_steps(settings, start, watch)
     job = Run(Path(out), asdict(settings))
@@ -112,7 +115,8 @@ def main_steps(settings: Settings, start: Path | None, watch: Watch = SILENT) ->
              after=("features", "convert")),
         step("adapt", "training under each of the three schedules", _adapt,
              uses=("adapt_recipes", "seed"), after=("features", "qnn", "search")),
-        step("measure", "accuracy and energy on the test clips", _measure, uses=("profile",),
+        step("measure", "accuracy and energy on the test clips", _measure,
+             uses=("profile", "noise_db"),
              after=("features", "convert", "adapt")),
         step("report", "tables and figures in one page", _report,
              uses=("profile",), after=("convert", "search", "adapt", "measure")),
@@ -204,6 +208,7 @@ def _adapt(settings: Settings, watch: Watch, run: Run, folder: Path) -> None:
 def _measure(settings: Settings, watch: Watch, run: Run, folder: Path) -> None:
     """The test clips are looked at here and nowhere else, once per network."""
     from falcon_snn.report.energy import Configuration, energy_report
+    from falcon_snn.training.evaluate import accuracy, snn_predictions
     from falcon_snn.training.export import load_network
     from falcon_snn.workflow.measuring import Measured, measure
     from falcon_snn.workflow.networks import delays_of
@@ -239,8 +244,16 @@ def _measure(settings: Settings, watch: Watch, run: Run, folder: Path) -> None:
                         snn, examples, delays, settings.profile, name, advance=advance
                     )
             before[name] = _tested(done[key].evaluation)
+    if settings.noise_db is not None:
+        noisy = load_split(settings.data, "test", None, _words(run), settings.noise_db)
+        for name, (file, delays) in jobs.items():
+            snn = load_network(file)[0].to(device())
+            with watch.bar(f"{name} with noise", len(noisy)) as advance:
+                found = snn_predictions(snn, noisy, delays or full, advance=advance)
+            tested[name]["noisy_percent"] = accuracy(found, noisy)
     write_json(folder / "accuracy.json", {
         "clips": len(examples), "networks": tested, "before": before,
+        "noise_db": settings.noise_db,
     })  # fmt: skip
     balanced = next(row for row in rows if row.name == "balanced")
     write_json(folder / "energy.json", energy_report("", rows, balanced))
