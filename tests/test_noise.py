@@ -1,9 +1,13 @@
 """Noise in evaluation and training: its power, its sameness, what it refuses."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
+import falcon_snn
 from falcon_snn.data.augment import Augmentation, augment_waves, snr_level
 from falcon_snn.data.examples import load_noise, load_waves
 from falcon_snn.errors import FalconError
@@ -86,3 +90,31 @@ def test_arrays_get_white_noise_in_their_own_range() -> None:
 def test_odd_ratios_are_refused(ratio: float) -> None:
     with pytest.raises(FalconError, match="-100 to 100 dB"):
         load_split("embedded", "validation", limit=2, noise_db=ratio)
+
+
+def test_a_run_measures_under_noise_too(tmp_path: Path) -> None:
+    chance = np.random.default_rng(0)
+    y = np.arange(150) % 3
+    x = chance.normal(100, 20, (150, 8, 8))
+    for label in range(3):
+        x[y == label, label * 2 : label * 2 + 3] += 70
+    x = x.clip(0, 255).astype(np.uint8)
+    data = {"x_train": x[:120], "y_train": y[:120], "x_test": x[120:], "y_test": y[120:]}
+    recipes = {}
+    for name, forward in (("qnn", "counts"), ("qat", "spikes")):
+        recipes[name] = tmp_path / f"{name}.toml"
+        recipes[name].write_text(
+            f'forward = "{forward}"\nepochs = 3\nbatch = 20\n'
+            "weight_rate = 2e-3\nneuron_rate = 0.0\n"
+        )
+    page = falcon_snn.run(
+        data, tmp_path / "run", network="kestrel-5", recipes=recipes, phases=["qat"], random=0,
+        noise_db=-3.0,
+    )  # fmt: skip
+    measured = json.loads((tmp_path / "run" / "measure" / "accuracy.json").read_text())
+    networks = measured["networks"]
+    assert measured["noise_db"] == -3.0
+    assert all(0 <= row["noisy_percent"] <= 100 for row in networks.values())
+    assert networks["QNN"]["noisy_percent"] == networks["full"]["noisy_percent"]
+    assert networks["QNN"]["noisy_percent"] < networks["QNN"]["percent"]
+    assert "at -3 dB" in page.read_text()
