@@ -55,7 +55,8 @@ def run(
     `start` is a QNN to start from instead of training `network`. `facts` go into `run.json`.
     """
     from falcon_snn.report.provenance import commit, machine, versions
-    from falcon_snn.report.run_report import HARDWARE, PAGE
+    from falcon_snn.report.run_files import HARDWARE
+    from falcon_snn.report.run_report import PAGE
     from falcon_snn.workflow.training import read_recipe
 
     recipes, epochs, profile = recipes or {}, epochs or {}, profile or load_profile()

@@ -21,11 +21,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import falcon_snn
 from falcon_snn.errors import FalconError
 from falcon_snn.files import new_folder, read_json, sha256_of, write_json
+from falcon_snn.forms import shaped
 
 MARKER = ".falcon-step"
 RUN_FILE = "run.json"
@@ -46,6 +47,16 @@ class Step:
     after: tuple[str, ...] = ()  # the steps whose results it reads
 
 
+class _Record(TypedDict):
+    """What is written down about a step; see above."""
+
+    inputs: str
+    beside: list[str]
+    unsure: NotRequired[list[str]]
+    left: NotRequired[list[str]]
+    files: NotRequired[dict[str, str]]
+
+
 @dataclass(frozen=True)
 class Run:
     """A folder and the settings of everything in it."""
@@ -62,9 +73,10 @@ class Run:
         path = self._record_path(step)
         if not path.exists():
             return {}
-        record = read_json(path)
-        if not isinstance(record, dict):
-            raise FalconError(f"{path}: not the record of a step; delete it to run the step again")
+        try:
+            record: dict[str, Any] = shaped(read_json(path), _Record, path)
+        except FalconError as error:
+            raise FalconError(f"{error}; delete this file to run the step again") from None
         return record
 
     def inputs(self, step: Step) -> str:
