@@ -6,9 +6,13 @@ import csv
 import hashlib
 import json
 import os
+import platform
+import re
 import shutil
 import tempfile
+import time
 import tomllib
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import isfinite
@@ -16,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from falcon_snn.errors import FalconError
+
+IN_USE = ".falcon-in-use"  # the note in a folder that a job works in
 
 
 @contextmanager
@@ -29,8 +35,9 @@ def replacing(path: Path | str, *library_errors: type[Exception]) -> Iterator[Pa
     errors: tuple[type[Exception], ...] = (OSError, *library_errors)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        _remove_left(target)
         handle, name = tempfile.mkstemp(
-            prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent
+            prefix=_temporary_prefix(target), suffix=target.suffix, dir=target.parent
         )
     except OSError as error:
         raise FalconError(f"{target}: cannot write here ({error.strerror or error})") from None
@@ -56,7 +63,8 @@ def new_folder(folder: Path, *library_errors: type[Exception]) -> Iterator[Path]
     errors: tuple[type[Exception], ...] = (OSError, *library_errors)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        _remove_left(folder)
+        temporary = Path(tempfile.mkdtemp(prefix=_temporary_prefix(folder), dir=folder.parent))
     except OSError as error:
         raise FalconError(f"{folder}: cannot write here ({error.strerror or error})") from None
     try:
@@ -67,6 +75,76 @@ def new_folder(folder: Path, *library_errors: type[Exception]) -> Iterator[Path]
         raise _failed(folder, error) from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a folder against a second job. The lock of a job that was killed ends with it.
+
+    The system locks the folder itself; a note in it says who holds it. Where a system has no such
+    locks, nobody is held off.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise FalconError(f"{folder}: cannot write here ({error.strerror or error})") from None
+    note = folder / IN_USE
+    try:
+        _take(handle, folder, note)
+        write_text(note, f"process {os.getpid()} on {platform.node()}, {time.ctime()}\n")
+        try:
+            yield
+        finally:
+            note.unlink(missing_ok=True)
+    finally:
+        os.close(handle)
+
+
+def _take(handle: int, folder: Path, note: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:  # no POSIX
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = read_text(note).strip() if note.is_file() else "another process"
+        raise FalconError(
+            f"{folder}: in use by {holder}; wait until it ends, or choose another --out"
+        ) from None
+    except OSError:  # a file system without locks
+        return
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a name is one that `replacing` and `new_folder` give until all is written."""
+    return bool(re.fullmatch(r"\..+\.[0-9a-f]{8}-\d+-[a-z0-9_]{8}(\.\w+)?", name))
+
+
+def _temporary_prefix(target: Path) -> str:
+    machine = zlib.crc32(platform.node().encode())
+    return f".{target.name}.{machine:08x}-{os.getpid()}-"
+
+
+def _remove_left(target: Path) -> None:
+    """Remove what processes of this machine that were killed left of the same file or folder."""
+    start = _temporary_prefix(target).removesuffix(f"{os.getpid()}-")
+    for path in target.parent.iterdir():
+        if path.name.startswith(start) and is_temporary(path.name):
+            process = int(path.name.removeprefix(start).partition("-")[0])
+            if not _is_alive(process):
+                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # somebody else's
+        return True
+    return True
 
 
 def _failed(target: Path, error: Exception) -> FalconError:

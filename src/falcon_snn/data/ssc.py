@@ -35,6 +35,7 @@ BINS = 100
 # Times are float32: a spike on the edge of a bin may be stored a hair before it.
 _EDGE_BINS = 1e-4
 _CLIPS_AT_ONCE = 512
+_LATEST_S = 1e6  # later spikes are not believed
 _MOST_WORDS = 1 << 16  # of a file that does not name them
 
 
@@ -58,8 +59,8 @@ def bin_spikes(units: Sequence[NDArray[Any]], times: Sequence[NDArray[Any]]) -> 
         raise ValueError("a clip is not a list of spikes")
     if flat_units.size and not (flat_units.min() >= 0 and flat_units.max() < CHANNELS):
         raise ValueError(f"a unit lies outside 0..{CHANNELS - 1}")
-    if flat_times_s.size and not (flat_times_s.min() >= 0 and np.isfinite(flat_times_s).all()):
-        raise ValueError("a spike has a negative time or none")
+    if flat_times_s.size and not (flat_times_s.min() >= 0 and flat_times_s.max() < _LATEST_S):
+        raise ValueError(f"a spike has a negative time, none, or one after {_LATEST_S:.0f} s")
     clip = np.repeat(np.arange(clips), spikes_of)
     bins = np.floor(flat_times_s * BINS_PER_SECOND + _EDGE_BINS).astype(np.int64)
     inside = flat_times_s * BINS_PER_SECOND <= BINS + _EDGE_BINS
@@ -86,7 +87,7 @@ def read_facts(path: Path) -> Spikes:
     with opened_hdf5(path, "SSC") as file:
         given = rows(file, "labels", "iu")[:]
         clips = len(given)
-        lengths = {len(rows(file, "spikes/units", "iuf")), len(rows(file, "spikes/times", "f"))}
+        lengths = {len(rows(file, "spikes/units", "iu")), len(rows(file, "spikes/times", "f"))}
         if lengths != {clips} or not clips:
             raise FalconError(f"{path}: units, times and labels must have the same length, not 0")
         if "extra/keys" in file:
@@ -109,7 +110,7 @@ def read_facts(path: Path) -> Spikes:
 def read_ssc(path: Path, counts: NDArray[np.uint8], advance: Callable[[int], None]) -> None:
     """Bin a whole SSC file into `counts` [clips, 100, 140]."""
     with opened_hdf5(path, "SSC") as file:
-        unit_rows, time_rows = rows(file, "spikes/units", "iuf"), rows(file, "spikes/times", "f")
+        unit_rows, time_rows = rows(file, "spikes/units", "iu"), rows(file, "spikes/times", "f")
         for first in range(0, len(counts), _CLIPS_AT_ONCE):
             part = slice(first, first + _CLIPS_AT_ONCE)
             units, times = unit_rows[part], time_rows[part]
