@@ -29,7 +29,7 @@ from tests.training_data import write_spikes
 from falcon_snn.files import IN_USE, is_temporary
 from falcon_snn.training.checkpoint import load_checkpoint
 
-# What depends on the clock: times, hashes of files that hold times; and what was found after a kill.
+# What depends on the clock: times, hashes of files that hold times, what a kill left.
 TIMED = ("seconds", "clips_per_second", "inputs", "files", "sha256", "unsure")
 JOBS = ("train", "search", "adapt", "run", "data spikes", "data pack")
 
