@@ -6,7 +6,8 @@ All of them: `python -m tools.mutants`.
 from pathlib import Path
 
 import pytest
-from tools.mutants import MUTANTS, PACKAGE, ROOT, Mutant, copy_of_the_package, mutated
+from tools.mutant_list import MUTANTS, Mutant
+from tools.mutants import PACKAGE, ROOT, copy_of_the_package, mutated
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
