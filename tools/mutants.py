@@ -21,8 +21,8 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = Path("src") / "falcon_snn"
 
 
-def run_tests(tests: tuple[str, ...], source: Path) -> bool:
-    """Whether the tests pass with this source."""
+def run_tests(tests: tuple[str, ...], source: Path) -> str:
+    """What the tests say if they fail with this source; nothing if they pass."""
     environment = {
         **os.environ, "PYTHONPATH": os.pathsep.join([str(source), str(ROOT)]),
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -32,9 +32,10 @@ def run_tests(tests: tuple[str, ...], source: Path) -> bool:
          *(f"tests/{test}" for test in tests)],
         cwd=ROOT, env=environment, capture_output=True, check=False,
     )  # fmt: skip
+    said = done.stdout.decode() + done.stderr.decode()
     if done.returncode not in (0, 1, 2):  # 2: the mutant cannot even be imported
-        sys.exit(done.stdout.decode() + done.stderr.decode())
-    return done.returncode == 0
+        sys.exit(said)
+    return said if done.returncode else ""
 
 
 def mutated(mutant: Mutant, source: Path) -> bool:
@@ -45,7 +46,7 @@ def mutated(mutant: Mutant, source: Path) -> bool:
         sys.exit(f"{mutant.name}: occurs {whole.count(mutant.before)} times; mend the list")
     path.write_text(whole.replace(mutant.before, mutant.after), encoding="utf-8")
     try:
-        return not run_tests(mutant.tests, source)
+        return bool(run_tests(mutant.tests, source))
     finally:
         path.write_text(whole, encoding="utf-8")
 
@@ -64,8 +65,9 @@ def main(words: list[str]) -> None:
     chosen = [m for m in MUTANTS if not words or any(word in m.file for word in words)]
     with tempfile.TemporaryDirectory() as folder:
         source = copy_of_the_package(Path(folder))
-        if not run_tests(tuple(dict.fromkeys(t for m in chosen for t in m.tests)), source):
-            sys.exit("the tests fail without any mutant")
+        said = run_tests(tuple(dict.fromkeys(t for m in chosen for t in m.tests)), source)
+        if said:
+            sys.exit(f"the tests fail without any mutant:\n{said}")
         survived = []
         for number, mutant in enumerate(chosen, start=1):
             began = time.monotonic()
