@@ -42,7 +42,7 @@ def small_search(out: Path, engine: Engine, *, resume: bool = False, tau: float 
         partial(pds, gates=Gates(tau=tau)),
         Surroundings(cycle_ns=10.0, slots=7, random=3, seed=1),
         out=out,
-        facts={"model": "small", "tau": tau},
+        facts={"model": "small", "settings": {"tau": tau, "eps": 0.001}},
         resume=resume,
     )
 

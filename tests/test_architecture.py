@@ -8,8 +8,8 @@ import falcon_snn
 ROOT = Path(falcon_snn.__file__).parent
 # Data flows one way; a folder imports from those above it, never from those below.
 ORDER = (
-    "errors", "files", "neuron", "hardware", "pipeline", "network", "data", "search", "training",
-    "interchange", "report", "workflow", "studio", "cli",
+    "errors", "forms", "files", "neuron", "hardware", "pipeline", "network", "data", "search",
+    "training", "interchange", "report", "workflow", "studio", "cli",
 )  # fmt: skip
 
 

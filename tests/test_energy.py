@@ -17,8 +17,13 @@ from falcon_snn.hardware.energy import (
     CONDUCTION,
     DIGITAL_PARTS,
     STATIC,
+    TILE_SUMS,
+    AnalogWork,
+    ArrayWork,
     Operations,
+    analog_pj,
     arithmetic_pj,
+    array_pj,
 )
 from falcon_snn.hardware.profile import Profile, load_profile, with_value
 from falcon_snn.network.activity import measure, network_energy, schedule_energy
@@ -109,6 +114,26 @@ def test_silence_saves_conduction_and_nothing_else(case: Case) -> None:
     for part in ANALOG_PARTS[1:]:
         assert silent.analog_parts[part] == busy.analog_parts[part] > 0
     assert silent.digital_parts == busy.digital_parts
+
+
+def test_what_an_access_a_product_and_an_operation_cost() -> None:
+    """Each constant in its own place: on the paper's chip some are equal by chance."""
+    profile = replace(
+        load_profile(), active_rows=7, conduction_rows=9.0, access_pj=50.0, tile_sum_pj=0.3,
+        tile_static_uw=11.0, accumulate_pj=0.5, mac_8x8_pj=1.7, mac_8x4_pj=1.1, array_size=16,
+        array_mac_pj=0.9, register_pj=0.02, array_control_pj=3.0, array_leakage_uw=40.0,
+        clock_mhz=200.0,
+    )  # fmt: skip
+    parts = analog_pj(AnalogWork(accesses=20, rows_on=90, tile_sums=6, tile_us=4), profile)
+    assert parts[CONDUCTION] == pytest.approx(90 / 9 * 50 * profile.cablc_percent / 100)
+    assert parts["ADC"] == pytest.approx(20 * 50 * profile.adc_percent / 100)
+    readout = profile.weighting_percent + profile.input_bits_percent + profile.subtraction_percent
+    assert parts["Readout (except ADC)"] == pytest.approx(20 * 50 * readout / 100)
+    assert (parts[TILE_SUMS], parts[STATIC]) == pytest.approx((6 * 0.3, 4 * 11.0))
+    assert array_pj(ArrayWork(macs=1000, array_cycles=50), profile) == pytest.approx(
+        {"Arithmetic": 900, "Registers": 50 * 256 * 0.02, "Control": 150, "Leakage": 0.25 * 40}
+    )
+    assert arithmetic_pj(Operations(2, 3, 5), profile) == pytest.approx(2 * 0.5 + 3 * 1.7 + 5 * 1.1)
 
 
 @given(cases(), st.integers(1, 20))

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+from tests.run_folder import write_search
 from tests.training_data import WORDS, write_spikes
 from typer.testing import CliRunner
 
 from falcon_snn.cli.main import app
 from falcon_snn.errors import FalconError
+from falcon_snn.files import read_json, write_json
 from falcon_snn.hardware.profile import load_profile, parse_profile, profile_toml
 from falcon_snn.network.activity import measure, network_energy
 from falcon_snn.network.convert import convert
@@ -49,10 +51,10 @@ def test_the_report_adds_up(
     monkeypatch.setenv("FALCON_CACHE", str(tmp_path / "cache"))
     checkpoint, data = trained
     found = tmp_path / "result.json"
-    evaluated = [{"delays": {}}, {"delays": {"stem.conv1": 3}}]
-    found.write_text(
-        json.dumps({"format": "falcon search 1", "front": [1], "evaluated": evaluated})
-    )
+    write_search(tmp_path)
+    result = read_json(found)
+    result["front"], result["evaluated"][1]["delays"] = [1], {"stem.conv1": 3}
+    write_json(found, result)
     picture = tmp_path / "parts.png"
     report = call("energy", "--checkpoint", checkpoint, "--data", data, "--schedule", "own",
                   "--schedule", "fastest", "--search", found, "--figure", picture,

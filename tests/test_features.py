@@ -1,10 +1,12 @@
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from librosa.feature import melspectrogram
 from librosa.filters import mel
 from tests.data_files import tone
+from torch import Tensor
 
 from falcon_snn.data.examples import load_waves
 from falcon_snn.data.features import (
@@ -14,6 +16,9 @@ from falcon_snn.data.features import (
     mel_filters,
     one_second,
 )
+from falcon_snn.training.export import load_network
+from falcon_snn.training.pretrained import pretrained_path
+from falcon_snn.workflow.networks import delays_of
 
 
 def librosa_features(wave: np.ndarray[tuple[int], np.dtype[np.float32]]) -> torch.Tensor:
@@ -100,3 +105,36 @@ def test_integers_do_not_depend_on_batch_threads_or_rounding() -> None:
     assert float(distance) > 1e3 * 32 * error
     single = torch.cat([exact_log_mel(clip[None]) for clip in clips])
     assert torch.equal((32 * exact_log_mel(clips)).round(), (32 * single).round())
+
+
+def cut(x: Tensor, size: int) -> list[Tensor]:
+    return [x[first : first + size] for first in range(0, len(x), size)]
+
+
+@pytest.mark.parametrize("schedule", ["full", "fastest"])
+def test_the_same_clips_give_the_same_integers_whatever_the_threads_and_the_batch(
+    schedule: str,
+) -> None:
+    import numba
+
+    waves = load_waves("embedded", "validation")
+    clips = one_second(waves.waves[::24], waves.lengths[::24])
+    snn, _ = load_network(pretrained_path("embedded-tiny"))
+    delays = delays_of(schedule, snn.network, None)
+    before, numba_before = torch.get_num_threads(), numba.get_num_threads()
+    found: list[tuple[Tensor, Tensor]] = []
+    try:
+        for threads in (1, min(2, numba.config.NUMBA_NUM_THREADS)):
+            torch.set_num_threads(threads)
+            numba.set_num_threads(threads)
+            for batch in (1, 7, 64):
+                x = torch.cat([exact_log_mel(part) for part in cut(clips, batch)])
+                parts = [snn.scores(snn.streams(part, None, delays), None)
+                         for part in cut(x, batch)]  # fmt: skip
+                found.append((snn.network.source.integers(x), torch.cat(parts)))
+    finally:
+        torch.set_num_threads(before)
+        numba.set_num_threads(numba_before)
+    for integers, scores in found[1:]:
+        assert torch.equal(integers, found[0][0])
+        assert torch.equal(scores, found[0][1])

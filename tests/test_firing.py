@@ -205,7 +205,50 @@ def test_a_backend_that_cannot_run_says_why(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(FalconError, match="'triton' needs currents on a GPU, not on 'cpu'"):
         fire(GOOD, 1, backend="triton")
     with pytest.raises(FalconError, match="'numba' runs on the CPU"):
-        fire(torch.ones(7, 3, device="meta"), 1, backend="numba")
+        firing.resolve_backend("numba", torch.ones(7, 3, device="meta"))
     monkeypatch.setattr(firing, "find_spec", lambda name: None)
     with pytest.raises(FalconError, match="numba is not installed"):
         fire(GOOD, 1)
+
+
+SPARSE = torch.ones(7, 3).to_sparse()
+NESTED = torch.nested.nested_tensor([torch.ones(3), torch.ones(2)], layout=torch.jagged)
+
+
+@pytest.mark.parametrize(
+    ("currents", "message"),
+    [
+        (SPARSE, "sparse or nested"),
+        (NESTED, "sparse or nested"),
+        (torch.ones(7, 3, device="meta"), "hold no values"),
+        (np.ma.masked_array(np.ones((7, 3)), np.eye(7, 3, dtype=bool)), "masked"),
+    ],
+)
+def test_currents_without_values_of_their_own(currents: Any, message: str) -> None:
+    with pytest.raises(FalconError, match=message):
+        fire(currents, 1)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "message"),
+    [
+        (10**400, "too large"),
+        (SPARSE, "sparse or nested"),
+        (torch.ones(3, device="meta"), "hold no values"),
+        (np.ma.masked_array(np.ones(3), [False, True, False]), "masked"),
+        ("x" * 9000, "threshold is 'xxx"),
+    ],
+)
+def test_thresholds_without_values_of_their_own(threshold: Any, message: str) -> None:
+    with pytest.raises(FalconError, match=message) as said:
+        fire(GOOD, 1, threshold=threshold)
+    assert len(str(said.value)) < 200
+
+
+@pytest.mark.parametrize("kind", [">f4", "<f4", ">f8", ">f2"])
+def test_arrays_of_another_byte_order_fire_alike(kind: str) -> None:
+    currents = np.random.default_rng(3).normal(0.4, 0.5, (7, 20)).astype(kind)
+    threshold = np.linspace(0.5, 1.5, 20).astype(kind)
+    native = currents.astype(currents.dtype.newbyteorder("="))
+    expected = fire(native, 2, threshold=threshold.astype(native.dtype))
+    assert np.array_equal(fire(currents, 2, threshold=threshold), expected)

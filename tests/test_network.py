@@ -15,7 +15,7 @@ from falcon_snn.errors import FalconError
 from falcon_snn.network.convert import check, conversion_report, convert
 from falcon_snn.network.description import Network
 from falcon_snn.network.falcon import FalconConfig, architecture, falcon, falcon_config
-from falcon_snn.network.fixed_point import neurons_on_grid
+from falcon_snn.network.fixed_point import grid_exponent, neurons_on_grid, to_int32
 from falcon_snn.network.integer import Snn
 from falcon_snn.network.operations import Fire, Readout, Source, Term
 from falcon_snn.network.parts import convolve
@@ -97,6 +97,19 @@ def test_precision_is_kept_where_it_counts() -> None:
     static, initial, one = (torch.tensor([x], dtype=torch.float64) for x in (0.2, 0.5, 1.0))
     neurons, (factor,) = neurons_on_grid((gain,), (150_000.0,), static, initial, one, 7)
     assert float(factor / neurons.threshold) == pytest.approx(3.7e-4, rel=1e-6)
+
+
+def test_constants_are_rounded_to_the_nearest_and_the_grid_is_as_fine_as_it_may_be() -> None:
+    assert to_int32(torch.tensor([0.4, 0.6, -0.6, 2.0**40], dtype=torch.float64)).tolist() == [
+        0,
+        1,
+        -1,
+        2**30 - 1,
+    ]
+    largest, rounding = torch.tensor([1.0, 100.0, 2.0**31], dtype=torch.float64), 3.0
+    exponent = grid_exponent(largest, rounding)
+    assert exponent.tolist() == [24, 23, 0]
+    assert float(2 ** exponent[1] * largest[1] + rounding) < 2**30
 
 
 def test_conversion_does_not_hang_on_the_last_bit_of_exp(monkeypatch: pytest.MonkeyPatch) -> None:

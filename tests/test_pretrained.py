@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 
 from falcon_snn.cli.main import app
 from falcon_snn.errors import FalconError
+from falcon_snn.files import sha256_of
+from falcon_snn.report.results import read_result
 from falcon_snn.training import pretrained
 from falcon_snn.training.export import load_network
 from falcon_snn.training.pretrained import all_pretrained, pretrained_names
@@ -82,6 +84,27 @@ def test_record_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(held["phases"][0]["validation_percent"]) == 2
     assert held["phases"][0]["recipe"]["batch"] == 6
     assert held["test_clips"] == 12
+    assert held["phases"][0]["teachers"] == []
+
+
+def test_a_result_names_its_teacher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FALCON_CACHE", str(tmp_path / "cache"))
+    data = write_spikes(tmp_path / "spikes")
+    quick = tmp_path / "quick.toml"
+    quick.write_text(
+        'forward = "counts"\nepochs = 1\nbatch = 6\nweight_rate = 1e-3\nneuron_rate = 0\n'
+        "distil = 0.5\n"
+    )
+    teacher = tmp_path / "first" / "best.safetensors"
+    train = ["train", "--recipe", quick, "--data", data, "--network", "tiny", "--out"]
+    for more in ([teacher.parent], [tmp_path / "student", "--teacher", teacher]):
+        assert CliRunner().invoke(app, list(map(str, [*train, *more]))).exception is None
+    record = ["results", "record", tmp_path / "student", "--setting", "ssc-tiny",
+              "--configuration", "qnn", "--data", data, "--out", tmp_path / "results"]  # fmt: skip
+    assert CliRunner().invoke(app, list(map(str, record))).exception is None
+    (file,) = (tmp_path / "results").iterdir()
+    expected = [{"file": "best.safetensors", "sha256": sha256_of(teacher)}]
+    assert read_result(file).phases[0]["teachers"] == expected
 
 
 def test_waiting_pays_in_the_demo(tmp_path: Path) -> None:

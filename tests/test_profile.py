@@ -1,5 +1,6 @@
 """Hardware profiles: the paper's, somebody's own, and every kind of broken one."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -129,3 +130,20 @@ def test_a_missing_or_binary_file_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "noise.toml").write_bytes(bytes(range(128, 256)))
     with pytest.raises(FalconError, match="cannot be read"):
         load_profile(tmp_path / "noise.toml")
+
+
+def test_shares_of_an_access_must_add_up_to_it() -> None:
+    paper = load_profile()
+    with pytest.raises(FalconError, match="add up to 101 %, not 100"):
+        replace(paper, adc_percent=paper.adc_percent + 1)
+
+
+def test_decimals_are_exact() -> None:
+    """As floats, 0.1 and 0.9 lie a hair above the decimals: ten accesses would take two cycles."""
+    profile = replace(load_profile(), t_set_ns=0.1, t_adc_ns=0.9, clock_mhz=100.0)
+    assert profile.access_cycles(10) == 1
+
+
+def test_the_last_columns_need_an_access_of_their_own() -> None:
+    profile = replace(load_profile(), outputs_per_access=16, weight_slices=2)
+    assert [profile.column_groups(columns) for columns in (1, 8, 9, 16, 17)] == [1, 1, 2, 2, 3]

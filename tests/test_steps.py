@@ -66,7 +66,7 @@ def test_what_a_new_start_no_longer_writes_is_removed(tmp_path: Path) -> None:
         (folder / "result.json").write_text("less")
 
     folder = run_of(tmp_path).path("train")
-    half = folder / ".result.json.abcd_123.json"
+    half = folder / ".result.json.0123abcd-77-abcd_123.json"
     half.write_text("{")
     run_of(tmp_path, 2).execute(Step("train", "writes less", less, uses=("size",)))
     assert names(folder) == {MARKER, "result.json"}

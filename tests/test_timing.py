@@ -15,6 +15,7 @@ from falcon_snn.pipeline.batch import core_cycles_many
 from falcon_snn.pipeline.graph import Graph
 from falcon_snn.pipeline.steps import QNN_STYLES
 from falcon_snn.pipeline.timing import (
+    Timing,
     critical_path,
     local_cycles,
     next_delay_cost,
@@ -109,6 +110,26 @@ def test_slack_is_never_negative_and_is_zero_somewhere(
 ) -> None:
     found = slack(time_snn(graph, data.draw(schedules(graph)), profile))
     assert min(found.values()) == 0
+
+
+def core_with(timing: Timing, late: int, cycles: int) -> int:
+    """The core latency when one step takes longer: the longest way through the steps."""
+    ends: list[int] = []
+    for number, step in enumerate(timing.steps):
+        begin = max((ends[before] for before in step.after), default=0)
+        ends.append(begin + step.cycles + (cycles if number == late else 0))
+    return max(ends[timing.ready_steps[name][-1]] for name in timing.graph.outputs)
+
+
+@given(graphs(), profiles(), st.data())
+def test_slack_is_exactly_how_late_a_result_may_come(
+    graph: Graph, profile: Profile, data: st.DataObject
+) -> None:
+    timing = time_snn(graph, data.draw(schedules(graph)), profile)
+    name = data.draw(st.sampled_from([stage.name for stage in graph.stages]))
+    allowed, ready = slack(timing)[name], timing.ready_steps[name]
+    assert all(core_with(timing, step, allowed) == timing.core_cycles for step in ready)
+    assert any(core_with(timing, step, allowed + 1) > timing.core_cycles for step in ready)
 
 
 @given(graphs(), profiles())

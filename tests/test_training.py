@@ -22,7 +22,7 @@ from falcon_snn.network.qnn import Qnn
 from falcon_snn.network.teacher import Teacher
 from falcon_snn.training.batches import Clips, shift_frames
 from falcon_snn.training.checkpoint import load_checkpoint, load_model, load_teacher
-from falcon_snn.training.evaluate import validate
+from falcon_snn.training.evaluate import class_weights, validate
 from falcon_snn.training.loop import EpochResult, neuron_parameters, train
 from falcon_snn.training.recipe import fitted_batch, load_recipe, one_cycle
 from falcon_snn.training.step import Job, divergence
@@ -114,8 +114,22 @@ def test_average_and_teacher(tmp_path: Path) -> None:
     name = "parts.stem/fc1.weights.weight"
     assert not torch.equal(held[f"model.{name}"], held[f"raw.{name}"])
     assert torch.equal(held[f"raw.{name}"], job.model.state_dict()[name])
-    scores = torch.randn(4, 3)
+
+
+def test_distillation_by_hand() -> None:
+    scores, taught = torch.randn(2, 4, 3, dtype=torch.float64)
     assert float(divergence(scores, scores, 2.0)) == pytest.approx(0.0, abs=1e-6)
+    student, teacher = (x.div(2.0).softmax(dim=1) for x in (scores, taught))
+    expected = 4 * (teacher * (teacher / student).log()).sum() / len(scores)
+    assert float(divergence(scores, taught, 2.0)) == pytest.approx(float(expected))
+
+
+def test_rare_classes_count_more() -> None:
+    labels = torch.tensor([0, 0, 0, 1])
+    weight = class_weights(labels, 3, power=1.0)
+    assert weight[:2].tolist() == pytest.approx([2 / 3, 2.0])
+    assert float(weight[labels].mean()) == pytest.approx(1.0)
+    assert class_weights(labels, 3, power=0.0).tolist() == [1.0, 1.0, 1.0]
 
 
 def test_a_float_teacher_learns_teaches_and_is_no_network(tmp_path: Path) -> None:

@@ -1,29 +1,43 @@
-"""Writing files so that a kill, a crash or a full disk never leaves half of one behind."""
+"""Files: written so that a kill, a crash or a full disk never leaves half of one behind, and read
+so that whatever a damaged one holds becomes one clear line.
+"""
 
+import csv
 import hashlib
 import json
 import os
+import platform
+import re
 import shutil
 import tempfile
+import time
+import tomllib
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from falcon_snn.errors import FalconError
 
+IN_USE = ".falcon-in-use"  # the note in a folder that a job works in
+
 
 @contextmanager
-def replacing(path: Path | str) -> Iterator[Path]:
+def replacing(path: Path | str, *library_errors: type[Exception]) -> Iterator[Path]:
     """Give a temporary path beside `path`; move it over `path` if the block ends well.
 
     The content is on disk before the move, so readers see the old file or the new one, whole.
+    `library_errors` are what a library raises, beside OSError, where it cannot write.
     """
     target = Path(path)
+    errors: tuple[type[Exception], ...] = (OSError, *library_errors)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        _remove_left(target)
         handle, name = tempfile.mkstemp(
-            prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent
+            prefix=_temporary_prefix(target), suffix=target.suffix, dir=target.parent
         )
     except OSError as error:
         raise FalconError(f"{target}: cannot write here ({error.strerror or error})") from None
@@ -35,28 +49,107 @@ def replacing(path: Path | str) -> Iterator[Path]:
             os.fsync(written.fileno())
         temporary.chmod(0o666 & ~_umask())
         temporary.replace(target)
-    except OSError as error:
-        raise FalconError(f"{target}: writing failed ({error.strerror or error})") from None
+    except errors as error:
+        raise _failed(target, error) from None
     finally:
         temporary.unlink(missing_ok=True)
 
 
 @contextmanager
-def new_folder(folder: Path) -> Iterator[Path]:
+def new_folder(folder: Path, *library_errors: type[Exception]) -> Iterator[Path]:
     """Give a temporary folder beside `folder`; rename it to `folder` if the block ends well."""
     if folder.exists():
         raise FalconError(f"{folder}: is there already; delete it or choose another place")
+    errors: tuple[type[Exception], ...] = (OSError, *library_errors)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        _remove_left(folder)
+        temporary = Path(tempfile.mkdtemp(prefix=_temporary_prefix(folder), dir=folder.parent))
     except OSError as error:
         raise FalconError(f"{folder}: cannot write here ({error.strerror or error})") from None
     try:
         yield temporary
         temporary.chmod(0o777 & ~_umask())
         temporary.rename(folder)
+    except errors as error:
+        raise _failed(folder, error) from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a folder against a second job. The lock of a job that was killed ends with it.
+
+    The system locks the folder itself; a note in it says who holds it. Where a system has no such
+    locks, nobody is held off.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise FalconError(f"{folder}: cannot write here ({error.strerror or error})") from None
+    note = folder / IN_USE
+    try:
+        _take(handle, folder, note)
+        write_text(note, f"process {os.getpid()} on {platform.node()}, {time.ctime()}\n")
+        try:
+            yield
+        finally:
+            note.unlink(missing_ok=True)
+    finally:
+        os.close(handle)
+
+
+def _take(handle: int, folder: Path, note: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:  # no POSIX
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = read_text(note).strip() if note.is_file() else "another process"
+        raise FalconError(
+            f"{folder}: in use by {holder}; wait until it ends, or choose another --out"
+        ) from None
+    except OSError:  # a file system without locks
+        return
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a name is one that `replacing` and `new_folder` give until all is written."""
+    return bool(re.fullmatch(r"\..+\.[0-9a-f]{8}-\d+-[a-z0-9_]{8}(\.\w+)?", name))
+
+
+def _temporary_prefix(target: Path) -> str:
+    machine = zlib.crc32(platform.node().encode())
+    return f".{target.name}.{machine:08x}-{os.getpid()}-"
+
+
+def _remove_left(target: Path) -> None:
+    """Remove what processes of this machine that were killed left of the same file or folder."""
+    start = _temporary_prefix(target).removesuffix(f"{os.getpid()}-")
+    for path in target.parent.iterdir():
+        if path.name.startswith(start) and is_temporary(path.name):
+            process = int(path.name.removeprefix(start).partition("-")[0])
+            if not _is_alive(process):
+                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # somebody else's
+        return True
+    return True
+
+
+def _failed(target: Path, error: Exception) -> FalconError:
+    reason = getattr(error, "strerror", None) or error
+    return FalconError(f"{target}: writing failed ({reason!s:.200})")
 
 
 def write_text(path: Path | str, text: str) -> None:
@@ -70,25 +163,63 @@ def write_json(path: Path | str, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1) + "\n")
 
 
-def read_json(path: Path | str) -> Any:
-    """Read JSON; a missing or broken file is one clear line."""
+def read_text(path: Path | str) -> str:
+    """Read a text file; one that is missing or no text is one clear line."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise FalconError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a path that cannot be one
         raise FalconError(f"{path}: cannot be read ({error})") from None
-    return parse_json(text, path)
 
 
-def parse_json(text: str, where: Path | str) -> Any:
-    """Read JSON from a text; `where` is what messages call it."""
+def read_json(path: Path | str) -> Any:
+    """Read JSON; a missing or broken file is one clear line."""
+    return parse_json(read_text(path), path)
+
+
+def read_json_lines(path: Path | str) -> list[Any]:
+    """Read a file of JSON lines."""
+    return [parse_json(line, path) for line in read_text(path).splitlines()]
+
+
+def read_toml(path: Path | str) -> dict[str, Any]:
+    """Read TOML; a missing or broken file is one clear line."""
+    return parse_toml(read_text(path), path)
+
+
+def read_csv(path: Path | str) -> list[list[str]]:
+    """Read the rows of a CSV file; a missing or broken file is one clear line."""
     try:
-        return json.loads(text)
+        return list(csv.reader(read_text(path).splitlines(keepends=True), strict=True))
+    except csv.Error as error:  # a field of 131,072 characters or more, a quote left open
+        raise FalconError(f"{path}: not valid CSV ({error})") from None
+
+
+def parse_json(text: str | bytes, where: Path | str) -> Any:
+    """Read JSON from a text; `where` is what messages call it. NaN and infinity are refused."""
+    try:
+        return json.loads(text, parse_float=_finite, parse_constant=_finite)
     except json.JSONDecodeError as error:
         raise FalconError(f"{where}: not valid JSON (line {error.lineno}: {error.msg})") from None
-    except (RecursionError, ValueError) as error:  # nested too deep, a number of too many digits
+    # Nested too deep, a number of too many digits, no UTF-8.
+    except (RecursionError, ValueError) as error:
         raise FalconError(f"{where}: cannot be read ({error})") from None
+
+
+def parse_toml(text: str, where: Path | str) -> dict[str, Any]:
+    """Read TOML from a text; `where` is what messages call it."""
+    try:
+        return tomllib.loads(text)
+    except (RecursionError, ValueError) as error:
+        raise FalconError(f"{where}: not valid TOML ({error})") from None
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError(f"{text[:40]} is no finite number")
+    return value
 
 
 def sha256_of(path: Path | str) -> str:

@@ -136,6 +136,9 @@ def main() -> None:
         sys.exit(1)
     except BrokenPipeError:
         sys.exit(1)
+    except OSError as error:  # a name that is too long, a folder that may not be read
+        typer.echo(f"error: {str(error.filename)[:80]}: {error.strerror or error}", err=True)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,16 @@
 """`falcon-snn results`: what was measured on real speech, beside the paper."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from falcon_snn.cli import network_options as options
 from falcon_snn.cli.output import JsonFlag, notice, out, print_json, progress_bar
 from falcon_snn.errors import FalconError
+
+if TYPE_CHECKING:
+    from falcon_snn.report.results import PhaseOfResult
 
 app = typer.Typer(help="Our accuracies beside the paper's; record an experiment.")
 
@@ -150,22 +153,23 @@ def _accuracy(
     return accuracy(found, examples), len(examples)
 
 
-def _phases(folder: Path) -> list[dict[str, Any]]:
-    """Recipe and curve of each phase that trained in the folder."""
+def _phases(folder: Path) -> "list[PhaseOfResult]":
+    """Recipe, teachers and curve of each phase that trained in the folder."""
+    from falcon_snn.report.results import taught_by
     from falcon_snn.report.training_curves import read_phases
     from falcon_snn.training.checkpoint import load_metadata
     from falcon_snn.training.recipe import PHASES
 
     alone = (folder / "curves.jsonl").exists()
     places = {"qnn": folder} if alone else {name: folder / name for name in ("qnn", *PHASES)}
-    phases = []
+    phases: list[PhaseOfResult] = []
     for name, place in places.items():
         if not (place / "curves.jsonl").exists():
             continue
         (curve,) = read_phases(place.parent, [place.name])
-        recipe = load_metadata(place / "best.safetensors").recipe
-        phases.append({"name": name, "recipe": recipe,
-                       "validation_percent": curve.validation_percent})  # fmt: skip
+        held = load_metadata(place / "best.safetensors")
+        phases.append({"name": name, "recipe": held.recipe, "teachers": taught_by(held.facts),
+                       "validation_percent": list(curve.validation_percent)})  # fmt: skip
     if not phases:
         raise FalconError(f"{folder}: holds no curves.jsonl; give the --out of train or adapt")
     return phases

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import prod
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -282,6 +283,7 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
         raise FalconError(f"{path}: no such file") from None
     except (
         zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError, SyntaxError,
+        TokenError,
     ) as error:  # fmt: skip
         raise FalconError(f"{path}: not a readable .npz file ({_one_line(error)})") from None
 

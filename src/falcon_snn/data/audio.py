@@ -16,6 +16,8 @@ from falcon_snn.data.features import RATE_HZ
 from falcon_snn.errors import FalconError
 
 log = logging.getLogger("falcon_snn")
+_BLOCK_SAMPLES = 1 << 20
+_LEAST_HZ, _MOST_HZ = 1_000, 384_000  # what recorders write; resampling others takes gigabytes
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -32,12 +34,21 @@ def read_and_change(path: Path) -> tuple[NDArray[np.float32], str]:
     """A recording as 16 kHz mono, and in words what had to be changed (empty: nothing)."""
     with _opened(path) as file:
         rate_hz = file.samplerate
-        samples: NDArray[np.float32] = file.read(dtype="float32", always_2d=True)
+        # Block by block: a damaged header can promise gigabytes.
+        frames = max(1, _BLOCK_SAMPLES // file.channels)
+        blocks = [np.zeros((0, file.channels), np.float32)]
+        while len(block := file.read(frames, dtype="float32", always_2d=True)):
+            blocks.append(block)
+    samples: NDArray[np.float32] = np.concatenate(blocks)
     missing_bytes = _missing_bytes(path)
     if missing_bytes > 0:
         raise FalconError(f"{path}: cut short, {missing_bytes} bytes are missing; fetch it again")
     if not len(samples):
         raise FalconError(f"{path}: no samples in it")
+    if not np.isfinite(samples).all():
+        raise FalconError(f"{path}: holds values that are no numbers; save it again")
+    if not _LEAST_HZ <= rate_hz <= _MOST_HZ:
+        raise FalconError(f"{path}: says {rate_hz} Hz; {_LEAST_HZ} to {_MOST_HZ} Hz are read")
     return to_16_khz_mono(samples, rate_hz)
 
 

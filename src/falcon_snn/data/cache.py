@@ -7,6 +7,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ def _open(path: Path) -> NDArray[Any] | None:
     """A kept array, copy-on-write so that torch may wrap it; None if there is no usable one."""
     try:
         array: NDArray[Any] = np.load(path, mmap_mode="c", allow_pickle=False)
-    except (OSError, ValueError, EOFError):
+    except (OSError, ValueError, EOFError, SyntaxError, TokenError):  # what numpy raises
         return None
     return array
 

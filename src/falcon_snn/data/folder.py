@@ -8,7 +8,6 @@ split.csv                    a split of your own, `file,split` a line; it decide
 _background_noise_/*.wav     recordings for augmentation (optional)
 """
 
-import csv
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -29,7 +28,7 @@ from falcon_snn.data.clips import Clip, check_split, speaker_of, split_order
 from falcon_snn.data.features import RATE_HZ
 from falcon_snn.data.split import RULES, Split, choose_split, shared_speakers, split_by
 from falcon_snn.errors import FalconError
-from falcon_snn.files import write_text
+from falcon_snn.files import read_csv, read_text, write_text
 
 NOISE_FOLDER = "_background_noise_"
 OWN_SPLIT = "split.csv"
@@ -65,6 +64,11 @@ class FolderSet:
 
         def one(row: int) -> str:
             wave, change = read_and_change(self.folder / self.clips[row].file)
+            if len(wave) > out.shape[1]:
+                raise FalconError(
+                    f"{self.folder / self.clips[row].file}: longer than its header says; save it "
+                    "again"
+                )
             out[row, : len(wave)] = to_int16(wave)
             advance(1)
             return change
@@ -138,8 +142,7 @@ def _say_once(folder: Path, rule: str, shared: int) -> None:
 
 
 def _read_own_split(path: Path, files: list[str]) -> Split:
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.reader(file))
+    rows = read_csv(path)
     if not rows or rows[0] != ["file", "split"]:
         raise FalconError(f"{path}: the first line must be file,split")
     split = dict(row for row in rows[1:] if len(row) == 2)
@@ -149,7 +152,7 @@ def _read_own_split(path: Path, files: list[str]) -> Split:
         )
     if len(split) != len(files):
         gone = min(split.keys() - set(files), default="a clip twice")
-        raise FalconError(f"{path}: names {gone}, which is not in the folder")
+        raise FalconError(f"{path}: names {gone[:80]}, which is not in the folder")
     for name, part in split.items():
         check_split(part, f"{path}: {name}: ")
     return {file: split[file] for file in files}
@@ -172,8 +175,8 @@ def _read_lists(folder: Path, files: set[str]) -> dict[str, str] | None:
         raise FalconError(f"{folder}: {present[0]} is there, the other list is not; add it")
     listed: dict[str, str] = {}
     for split, name in LISTS.items():
-        for file in (folder / name).read_text(encoding="utf-8").split():
+        for file in read_text(folder / name).split():
             if file not in files:
-                raise FalconError(f"{folder / name}: names {file}, which is not in the folder")
+                raise FalconError(f"{folder / name}: names {file[:80]}, which is not in the folder")
             listed[file] = split
     return listed

@@ -11,6 +11,7 @@ decoding, so only `length` samples are taken.
 """
 
 import csv
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,12 +26,13 @@ from falcon_snn.data.cache import key_of
 from falcon_snn.data.clips import SPLITS, Clip, split_order
 from falcon_snn.data.features import CLIP_SAMPLES, RATE_HZ
 from falcon_snn.errors import FalconError
-from falcon_snn.files import new_folder, sha256_of
+from falcon_snn.files import new_folder, read_csv, sha256_of
 
 INDEX = "index.csv"
 NOISE_FOLDER = "background_noise"
 GAP_SAMPLES = 320
 CLIPS_PER_CHUNK = 7_200
+_LONGEST_SAMPLES = 60 * RATE_HZ  # of a clip; more is not believed
 _BLOCK_SAMPLES = 64 * (CLIP_SAMPLES + GAP_SAMPLES)
 _COLUMNS = ("file", "word", "speaker", "split", "chunk", "start", "length")
 
@@ -83,28 +85,24 @@ class PackedSet:
 def open_packed(folder: Path) -> PackedSet:
     """Open a packed set: read its index and see that its chunks are there."""
     path = folder / INDEX
+    header, *lines = read_csv(path) or [[]]
+    if tuple(header) != _COLUMNS:
+        raise FalconError(f"{path}: the first line must be {','.join(_COLUMNS)}")
     rows: list[tuple[Clip, Place]] = []
-    with path.open(newline="", encoding="utf-8") as file:
-        reader = csv.reader(file)
-        if tuple(next(reader, ())) != _COLUMNS:
-            raise FalconError(f"{path}: the first line must be {','.join(_COLUMNS)}")
-        for row in reader:
-            try:
-                name, word, speaker, split, chunk, start, length = row
-                rows.append(
-                    (Clip(name, word, speaker, split), Place(chunk, int(start), int(length)))
-                )
-                if split not in SPLITS or int(start) < 0 or int(length) < 1:
-                    raise ValueError
-            except ValueError:
-                raise FalconError(
-                    f"{path}: line {reader.line_num} does not describe a clip"
-                ) from None
+    for number, row in enumerate(lines, start=2):
+        try:
+            name, word, speaker, split, chunk, start, length = row
+            place = Place(chunk, int(start), int(length))
+            if split not in SPLITS or place.start < 0 or not 1 <= place.length <= _LONGEST_SAMPLES:
+                raise ValueError
+        except ValueError:
+            raise FalconError(f"{path}: line {number} does not describe a clip") from None
+        rows.append((Clip(name, word, speaker, split), place))
     if not rows:
         raise FalconError(f"{path}: no clips in it")
     for chunk in sorted({place.chunk for _, place in rows}):
-        if Path(chunk).name != chunk or not (folder / chunk).is_file():
-            raise FalconError(f"{path}: names the chunk {chunk}, which is not in the folder")
+        if Path(chunk).name != chunk or not os.path.isfile(folder / chunk):
+            raise FalconError(f"{path}: names the chunk {chunk[:80]}, which is not in the folder")
     rows.sort(key=lambda row: split_order(row[0]))
     return PackedSet(folder, [clip for clip, _ in rows], [place for _, place in rows])
 
@@ -157,7 +155,9 @@ def write_packed(
 
     Row i of `waves` holds the `lengths[i]` samples of clip i, and zeros.
     """
-    with new_folder(folder) as temporary:
+    import soundfile
+
+    with new_folder(folder, soundfile.LibsndfileError) as temporary:
         padded = np.maximum(lengths, CLIP_SAMPLES) + GAP_SAMPLES
         rows = [range(len(waves))[first : first + clips_per_chunk]
                 for first in range(0, len(waves), clips_per_chunk)]  # fmt: skip

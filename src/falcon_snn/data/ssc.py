@@ -15,8 +15,7 @@ lie outside the one-second clip. Files are opened where they are read and closed
 process may call this.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,8 +23,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from falcon_snn.data.hdf5 import hdf5_target, opened_hdf5, rows
 from falcon_snn.errors import FalconError
-from falcon_snn.files import replacing
 
 FILE_OF = {"training": "ssc_train.h5", "validation": "ssc_valid.h5", "testing": "ssc_test.h5"}
 CHANNELS = 700
@@ -36,6 +35,8 @@ BINS = 100
 # Times are float32: a spike on the edge of a bin may be stored a hair before it.
 _EDGE_BINS = 1e-4
 _CLIPS_AT_ONCE = 512
+_LATEST_S = 1e6  # later spikes are not believed
+_MOST_WORDS = 1 << 16  # of a file that does not name them
 
 
 class Spikes(NamedTuple):
@@ -53,11 +54,14 @@ def bin_spikes(units: Sequence[NDArray[Any]], times: Sequence[NDArray[Any]]) -> 
         raise ValueError("units and times of a clip differ in length")
     spikes_of = np.array([len(clip) for clip in units], dtype=np.int64)
     flat_units = np.concatenate([*units, np.zeros(0, np.int64)]).astype(np.int64)
-    flat_times_s = np.concatenate([*times, np.zeros(0)]).astype(np.float64)
+    with np.errstate(invalid="ignore"):  # what is no number is refused below
+        flat_times_s = np.concatenate([*times, np.zeros(0)]).astype(np.float64)
+    if any(clip.ndim != 1 for clip in (*units, *times)):
+        raise ValueError("a clip is not a list of spikes")
     if flat_units.size and not (flat_units.min() >= 0 and flat_units.max() < CHANNELS):
         raise ValueError(f"a unit lies outside 0..{CHANNELS - 1}")
-    if flat_times_s.size and not flat_times_s.min() >= 0:
-        raise ValueError("a spike has a negative time or none")
+    if flat_times_s.size and not (flat_times_s.min() >= 0 and flat_times_s.max() < _LATEST_S):
+        raise ValueError(f"a spike has a negative time, none, or one after {_LATEST_S:.0f} s")
     clip = np.repeat(np.arange(clips), spikes_of)
     bins = np.floor(flat_times_s * BINS_PER_SECOND + _EDGE_BINS).astype(np.int64)
     inside = flat_times_s * BINS_PER_SECOND <= BINS + _EDGE_BINS
@@ -81,31 +85,36 @@ def lengths_of(counts: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 def read_facts(path: Path) -> Spikes:
     """Labels, word list and names of an SSC file."""
-    with _opened(path) as file:
-        labels = np.asarray(file["labels"], dtype=np.int64)
-        clips = len(labels)
-        if len(file["spikes/units"]) != clips or len(file["spikes/times"]) != clips or not clips:
+    with opened_hdf5(path, "SSC") as file:
+        given = rows(file, "labels", "iu")[:]
+        clips = len(given)
+        lengths = {len(rows(file, "spikes/units", "iu")), len(rows(file, "spikes/times", "f"))}
+        if lengths != {clips} or not clips:
             raise FalconError(f"{path}: units, times and labels must have the same length, not 0")
         if "extra/keys" in file:
-            words = tuple(_text(key) for key in file["extra/keys"][:])
+            words = tuple(_text(key) for key in rows(file, "extra/keys", "SO")[:])
         else:
-            words = tuple(str(label) for label in range(int(labels.max()) + 1))
-        if labels.min() < 0 or labels.max() >= len(words):
+            most = min(int(given.max()) + 1, _MOST_WORDS)
+            words = tuple(str(label) for label in range(most))
+        if int(given.min()) < 0 or int(given.max()) >= len(words):
             raise FalconError(f"{path}: a label lies outside the list of {len(words)} words")
         names = (
-            [_text(name) for name in file["extra/file"][:]]
+            [_text(name) for name in rows(file, "extra/file", "SO")[:]]
             if "extra/file" in file
             else [f"{path.name}:{clip}" for clip in range(clips)]
         )
-    return Spikes(labels, words, names)
+        if len(names) != clips:
+            raise FalconError(f"{path}: names {len(names)} files, but has {clips} clips")
+    return Spikes(given.astype(np.int64), words, names)
 
 
 def read_ssc(path: Path, counts: NDArray[np.uint8], advance: Callable[[int], None]) -> None:
     """Bin a whole SSC file into `counts` [clips, 100, 140]."""
-    with _opened(path) as file:
+    with opened_hdf5(path, "SSC") as file:
+        unit_rows, time_rows = rows(file, "spikes/units", "iu"), rows(file, "spikes/times", "f")
         for first in range(0, len(counts), _CLIPS_AT_ONCE):
             part = slice(first, first + _CLIPS_AT_ONCE)
-            units, times = file["spikes/units"][part], file["spikes/times"][part]
+            units, times = unit_rows[part], time_rows[part]
             counts[part] = bin_spikes(units, times)
             advance(len(units))
 
@@ -124,31 +133,18 @@ def write_ssc(
     Units and times are taken clip by clip, so a large set need never be in memory.
     """
     order = {speaker: number for number, speaker in enumerate(sorted(set(speakers)))}
-    with replacing(path) as temporary, h5py.File(temporary, "w") as file:
+    with hdf5_target(path) as target, h5py.File(target, "w") as file:
         unit_rows, time_rows = (
             file.create_dataset(f"spikes/{key}", (len(labels),), dtype=h5py.vlen_dtype(dtype))
             for key, dtype in (("units", np.uint16), ("times", np.float32))
         )
         for row, clip_units, clip_times in zip(range(len(labels)), units, times, strict=True):
             unit_rows[row], time_rows[row] = clip_units, clip_times
+            target.demand_written()
         file["labels"] = np.asarray(labels, dtype=np.uint16)
         file["extra/keys"] = np.array(words, dtype="S")
         file["extra/speaker"] = np.array([order[name] for name in speakers], dtype=np.uint16)
         file["extra/file"] = np.array(names, dtype="S")
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[h5py.File]:
-    """An HDF5 file for reading; whatever is wrong with it becomes one line that names it."""
-    try:
-        with h5py.File(path, "r") as file:
-            yield file
-    except FileNotFoundError:
-        raise FalconError(f"{path}: no such file") from None
-    except KeyError as error:
-        raise FalconError(f"{path}: not in SSC's layout ({error.args[0]})") from None
-    except (OSError, ValueError, RuntimeError) as error:
-        raise FalconError(f"{path}: not a readable SSC file ({error})") from None
 
 
 def _text(value: bytes | str) -> str:

@@ -1,7 +1,7 @@
 """Hardware profiles: what the chip is, one TOML file, each value with its unit and its source."""
 
 import json
-import tomllib
+import os
 from dataclasses import MISSING, dataclass, field, fields, replace
 from difflib import get_close_matches
 from fractions import Fraction
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from falcon_snn.errors import FalconError
+from falcon_snn.files import parse_toml, read_text
 
 TAGS = ("measured", "inferred", "fitted", "assumed")
 
@@ -251,14 +252,9 @@ def load_profile(path: Path | str | None = None) -> Profile:
     shipped = shipped_profiles()
     if wanted in shipped:
         return parse_profile(shipped[wanted], f"{wanted}.toml")
-    try:
-        text = Path(wanted).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        names = ", ".join(shipped)
-        raise FalconError(f"{wanted}: no such file; shipped profiles are: {names}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise FalconError(f"{wanted}: cannot be read ({error})") from None
-    return parse_profile(text, wanted)
+    if not os.path.exists(wanted):
+        raise FalconError(f"{wanted}: no such file; shipped profiles are: {', '.join(shipped)}")
+    return parse_profile(read_text(wanted), wanted)
 
 
 def profile_toml(profile: Profile) -> str:
@@ -278,10 +274,7 @@ def profile_toml(profile: Profile) -> str:
 
 def parse_profile(text: str, file: str) -> Profile:
     """Check the text of a profile; `file` is what messages call it."""
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise FalconError(f"{file}: not valid TOML ({error})") from None
+    document = parse_toml(text, file)
     name = document.pop("name", Path(file).stem)
     if not isinstance(name, str):
         raise FalconError(f"{file}: name = {name!r}; allowed: a text")

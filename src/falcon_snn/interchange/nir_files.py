@@ -1,11 +1,14 @@
 """The nir package and its files, with clear words where one of them is missing or broken."""
 
-import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from falcon_snn.data.hdf5 import opened_hdf5
 from falcon_snn.errors import FalconError
+from falcon_snn.files import parse_json
 from falcon_snn.network.description import Network, network_from_json
 
 FORMAT = "falcon-snn 2"
@@ -28,20 +31,33 @@ def nir_package() -> Any:
 def read_nir_file(path: Path | str) -> Any:
     """A `nir.NIRGraph`; whatever is wrong with the file is one line."""
     nir = nir_package()
-    if not Path(path).is_file():
-        raise FalconError(f"{path}: no such file")
-    try:
+    with opened_hdf5(Path(path), "NIR"):
+        pass  # what the package would hang on is found here
+    with understood(path):
         graph = nir.read(path, type_check=False)
-        if isinstance(graph, nir.NIRGraph) and not _ours(graph):
+        if not isinstance(graph, nir.NIRGraph):
+            raise FalconError(f"holds a single {type(graph).__name__}, not a graph")
+        if not isinstance(graph.metadata, dict):
+            raise FalconError("the metadata of its graph are no table")
+        if not _ours(graph):
             graph.infer_types()
             graph.check_types()
-    # The package raises whatever it stumbles over: OSError, KeyError, AssertionError, TypeError.
-    except Exception as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise FalconError(f"{path}: not a NIR file that can be read ({reason})") from None
-    if not isinstance(graph, nir.NIRGraph):
-        raise FalconError(f"{path}: holds a single {type(graph).__name__}, not a graph")
     return graph
+
+
+@contextmanager
+def understood(path: Path | str) -> Iterator[None]:
+    """Whatever a file's nodes make the package or us stumble over becomes one line."""
+    try:
+        yield
+    except FalconError as error:
+        raise FalconError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
+    except (
+        ArithmeticError, AssertionError, AttributeError, LookupError, OSError, RuntimeError,
+        TypeError, ValueError,
+    ) as error:  # fmt: skip
+        reason = str(error) or type(error).__name__
+        raise FalconError(f"{path}: not a NIR file that can be read ({reason:.120})") from None
 
 
 def _ours(graph: Any) -> bool:
@@ -54,10 +70,6 @@ def described(graph: Any, path: Path | str) -> Network | None:
         return None
     found = graph.metadata["format"]
     if found != FORMAT:
-        raise FalconError(f"{path}: written as {found:.30}, this version reads {FORMAT}")
-    try:
-        return network_from_json(json.loads(graph.metadata["network"]))
-    except (KeyError, ValueError, TypeError, RecursionError) as error:
-        raise FalconError(f"{path}: its description cannot be read ({error!s:.80})") from None
-    except FalconError as error:
-        raise FalconError(f"{path}: {error}") from None
+        raise FalconError(f"{path}: written as {found!s:.30}, this version reads {FORMAT}")
+    with understood(path):
+        return network_from_json(parse_json(graph.metadata["network"], path))

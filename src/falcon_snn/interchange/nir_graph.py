@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from falcon_snn.errors import FalconError
-from falcon_snn.interchange.nir_files import described, read_nir_file
+from falcon_snn.interchange.nir_files import described, read_nir_file, understood
 from falcon_snn.interchange.stage_builder import Signal, StageBuilder, Weights, Window
 from falcon_snn.pipeline.graph import INPUT, Graph
 
@@ -21,7 +21,7 @@ def graph_from_nir(path: Path | str, slots: int | None = None) -> Graph:
     """The stages of a NIR file; `slots` is T, which NIR does not know (Falcon's own files do)."""
     file = read_nir_file(path)
     network = described(file, path)
-    try:
+    with understood(path):
         if network is None:
             return Graph(
                 Path(path).stem, 7 if slots is None else slots, tuple(_Import(file).stages)
@@ -29,8 +29,6 @@ def graph_from_nir(path: Path | str, slots: int | None = None) -> Graph:
         if slots is not None and slots != network.slots:
             network = network.with_slots(slots)
         return network.graph
-    except FalconError as error:
-        raise FalconError(f"{path}: {error}") from None
 
 
 class _Import(StageBuilder):

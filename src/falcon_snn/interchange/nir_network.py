@@ -26,9 +26,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from falcon_snn.data.hdf5 import hdf5_target
 from falcon_snn.errors import FalconError
-from falcon_snn.files import replacing
-from falcon_snn.interchange.nir_files import FORMAT, described, nir_package, read_nir_file
+from falcon_snn.files import parse_json
+from falcon_snn.forms import shaped
+from falcon_snn.interchange.nir_files import (
+    FORMAT,
+    described,
+    nir_package,
+    read_nir_file,
+    understood,
+)
 from falcon_snn.interchange.nir_tensors import conv_weight, ranks, readout_weight, tensors
 from falcon_snn.network.integer import Snn
 from falcon_snn.network.operations import Readout
@@ -45,9 +53,10 @@ def write_nir(path: Path, snn: Snn, delays: Mapping[str, int], words: tuple[str,
     """Write the network under a schedule; the file is read back and compared before it counts."""
     nir = nir_package()
     snn = snn.to("cpu")
-    with replacing(path) as temporary:
-        nir.write(temporary, nir_graph(snn, delays, words))
-        _check(temporary, snn, delays)
+    graph = nir_graph(snn, delays, words)
+    with hdf5_target(path) as target:
+        nir.write(target, graph)
+        _check(target.path, snn, delays)
 
 
 def nir_graph(snn: Snn, delays: Mapping[str, int], words: tuple[str, ...]) -> Any:
@@ -69,16 +78,17 @@ def read_nir(path: Path | str) -> tuple[Snn, Delays, tuple[str, ...]]:
     network = described(graph, path)
     if network is None:
         raise FalconError(f"{path}: not a Falcon network; only its stages can be read (--graph)")
-    try:
+    with understood(path):
         held = tensors(network, graph.nodes)
-        words = tuple(str(word) for word in json.loads(graph.metadata["words"]))
+        words: tuple[str, ...] = shaped(
+            parse_json(graph.metadata["words"], path), tuple[str, ...], "its list of words"
+        )
         found = {name: int(graph.nodes[name].metadata["delay"]) for name in network.boundaries}
-    except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
-        raise FalconError(f"{path}: its nodes cannot be understood ({error!s:.80})") from None
-    check_integers(network, held, path)
-    if len(words) != network.classes:
-        raise FalconError(f"{path}: names {len(words)} classes, its network has {network.classes}")
-    return Snn(network, held), complete(found, network.boundaries, network.slots, str(path)), words
+        check_integers(network, held, path)
+        if len(words) != network.classes:
+            raise FalconError(f"names {len(words)} classes, its network has {network.classes}")
+        delays = complete(found, network.boundaries, network.slots, str(path))
+    return Snn(network, held), delays, words
 
 
 def _check(path: Path, snn: Snn, delays: Mapping[str, int]) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
-from math import isfinite
-from types import UnionType
-from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 from falcon_snn.errors import FalconError
+from falcon_snn.forms import shaped
 from falcon_snn.network.operations import OPERATIONS, Code, Readout, Source
 from falcon_snn.network.product import Pair, Product, Shape
 from falcon_snn.network.stage import Stage
@@ -21,7 +20,8 @@ if TYPE_CHECKING:
 
 MAX_LEVELS = 255  # slots of a QNN; a spiking network has MAX_SLOTS at most
 MAX_NUMBERS = 1 << 28  # weights in the arrays: a file that asks for more is not believed
-MAX_TEXT = 200  # characters of a text in a file
+MAX_TEXT = 200  # characters of a name
+_LARGEST = 1 << 31  # of the numbers in a file
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class Network:
     weight_bits: int = 8
 
     def __post_init__(self) -> None:
+        if len(self.name) > MAX_TEXT or not self.name.isprintable():
+            raise FalconError(f"a network cannot have the name {self.name[:40]!r}")
         if not 1 <= self.slots <= MAX_LEVELS:
             raise FalconError(
                 f"slots is {self.slots}; it must lie in 1..{MAX_SLOTS} (a QNN: 1..{MAX_LEVELS})"
@@ -212,6 +214,16 @@ def weight_count(product: Product, before: Shape) -> int:
     return product.outputs * kernel[0] * kernel[1] * before[2]
 
 
+@dataclass(frozen=True)
+class _Form:
+    """A network in a file, but for its stages."""
+
+    name: str
+    slots: int
+    stages: list[str]
+    weight_bits: int = 8
+
+
 def network_from_json(values: Any) -> Network:
     """The network that plain data describe; what is missing, unknown or wrong is one line."""
     if not isinstance(values, dict) or not isinstance(values.get("stages"), list):
@@ -223,57 +235,7 @@ def network_from_json(values: Any) -> Network:
             known = ", ".join(OPERATIONS)
             raise FalconError(f"unknown operation {str(operation)[:40]!r}; known are {known}")
         rest = {key: value for key, value in table.items() if key != "operation"}
-        stages.append(
-            _record(OPERATIONS[operation], rest, f"stage {str(table.get('name'))[:40]!r}")
-        )
-    rest = {key: value for key, value in values.items() if key != "stages"}
-    return _record(Network, {**rest, "stages": tuple(stages)}, "network")
-
-
-def _record(kind: Any, values: Any, where: str) -> Any:
-    """A frozen record from a table, its types checked against the record's own."""
-    if not isinstance(values, dict):
-        raise FalconError(f"{where}: {str(values)[:40]!r} is no table")
-    types = get_type_hints(kind)
-    known = [field.name for field in fields(kind)]
-    for key in values:
-        if key not in known:
-            raise FalconError(
-                f"{where}: unknown key {str(key)[:40]!r}; known are {', '.join(known)}"
-            )
-    clean = {
-        key: value if key == "stages" else _typed(types[key], value, f"{where}, {key}")
-        for key, value in values.items()
-    }
-    try:
-        return kind(**clean)
-    except TypeError:
-        missing = [name for name in known if name not in values]
-        raise FalconError(f"{where}: lacks one of {', '.join(missing)}") from None
-
-
-def _typed(kind: Any, value: Any, where: str) -> Any:
-    """A JSON value as the type that a field states."""
-    origin, parts = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        return None if value is None else _typed(parts[0], value, where)
-    if origin is tuple and isinstance(value, list | tuple):
-        kinds: Iterable[Any] = [parts[0]] * len(value) if parts[-1] is Ellipsis else parts
-        if parts[-1] is Ellipsis or len(value) == len(parts):
-            return tuple(
-                _typed(one, part, where) for one, part in zip(kinds, value, strict=True)
-            )  # fmt: skip
-    if is_dataclass(kind):
-        return _record(kind, value, where)
-    whole = type(value) is int and abs(value) < 1 << 31
-    if (kind is int and whole) or (kind is float and (whole or _is_finite(value))):
-        return kind(value)
-    if kind is bool and type(value) is bool:
-        return value
-    if kind is str and type(value) is str and len(value) <= MAX_TEXT and value.isprintable():
-        return value
-    raise FalconError(f"{where} is {str(value)[:40]!r}, which it cannot be")
-
-
-def _is_finite(value: Any) -> bool:
-    return type(value) is float and isfinite(value)
+        where = f"stage {str(table.get('name'))[:40]!r}"
+        stages.append(shaped(rest, OPERATIONS[operation], where, largest=_LARGEST))
+    form: _Form = shaped({**values, "stages": []}, _Form, "network", largest=_LARGEST)
+    return Network(form.name, form.slots, tuple(stages), form.weight_bits)

@@ -17,6 +17,7 @@ from falcon_snn.neuron.gradients import GRADIENTS, RateGradient, TemporalGradien
 from falcon_snn.neuron.parameters import (
     Neurons,
     Parameter,
+    as_native,
     check_currents,
     check_delay,
     make_neurons,
@@ -185,6 +186,7 @@ def _as_tensor(currents: Tensor | NDArray[np.floating]) -> Tensor:
         return currents
     if not isinstance(currents, np.ndarray):
         raise FalconError(f"currents are a {type(currents).__name__}; give a tensor or an array")
+    currents = as_native("currents", currents)
     if currents.dtype not in (np.float16, np.float32, np.float64):
         raise FalconError(f"currents are {currents.dtype}; they must be floating point")
     return torch.from_numpy(np.require(currents, requirements=["C", "W"]))

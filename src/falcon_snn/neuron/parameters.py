@@ -1,7 +1,7 @@
 """The parameters of a layer of neurons, checked and brought to the currents' type and device."""
 
 import operator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -47,6 +47,7 @@ def check_delay(delay: int, slots: int) -> int:
 
 def check_currents(currents: Tensor) -> Tensor:
     """Currents `[T, ...]` in the type they are integrated in: half precision becomes float32."""
+    _demand_dense("currents", currents)
     if currents.dtype in (torch.float16, torch.bfloat16):
         currents = currents.float()
     if currents.dtype not in (torch.float32, torch.float64):
@@ -54,6 +55,20 @@ def check_currents(currents: Tensor) -> Tensor:
     if currents.ndim == 0 or currents.shape[0] == 0:
         raise FalconError(f"currents of shape {tuple(currents.shape)} hold no slots; give [T, ...]")
     return currents
+
+
+def as_native(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    """An array whose bytes torch can read, in this machine's order; a masked one has no values."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise FalconError(f"{name} are masked; fill in what is missing (`.filled(0)`)")
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _demand_dense(name: str, tensor: Tensor) -> None:
+    if tensor.is_nested or tensor.layout != torch.strided:
+        raise FalconError(f"{name} are a sparse or nested tensor; give a dense one")
+    if tensor.device.type == "meta":
+        raise FalconError(f"{name} are on the device 'meta', where tensors hold no values")
 
 
 def periodic(parameter: Tensor, neurons: torch.Size) -> Tensor:
@@ -70,10 +85,17 @@ def periodic(parameter: Tensor, neurons: torch.Size) -> Tensor:
 
 
 def _like(currents: Tensor, name: str, value: Parameter) -> Tensor:
+    if isinstance(value, Tensor):
+        _demand_dense(name, value)
+    elif isinstance(value, np.ndarray):
+        value = as_native(name, value)
     try:
         tensor = torch.as_tensor(value, dtype=currents.dtype, device=currents.device)
+    except OverflowError:
+        raise FalconError(f"{name} is too large for {currents.dtype}") from None
     except (TypeError, ValueError, RuntimeError):
-        raise FalconError(f"{name} is {value!r}; give a number, a tensor or an array") from None
+        shown = repr(value)[:80]
+        raise FalconError(f"{name} is {shown}; give a number, a tensor or an array") from None
     neurons = tuple(currents.shape[1:])
     try:
         fits = np.broadcast_shapes(tuple(tensor.shape), neurons) == neurons

@@ -13,7 +13,6 @@ The reserved name `input` is the source, whose slots are all ready at time 0.
 """
 
 import re
-import tomllib
 from collections.abc import Iterable
 from dataclasses import MISSING, dataclass, fields
 from heapq import heapify, heappop, heappush
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from falcon_snn.errors import FalconError
+from falcon_snn.files import read_toml
 
 INPUT = "input"
 MAX_GRAPH_SLOTS = 64  # a graph is only timed; spikes that are packed into bytes have fewer
@@ -120,14 +120,7 @@ def read_graph(path: Path | str) -> Graph:
 
     `kind = "layer"` stands for an analog stage and the neurons behind it, as `layer` does.
     """
-    try:
-        document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise FalconError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise FalconError(f"{path}: cannot be read ({error})") from None
-    except tomllib.TOMLDecodeError as error:
-        raise FalconError(f"{path}: not valid TOML ({error})") from None
+    document = read_toml(path)
     unknown = set(document) - {"name", "slots", "stage"}
     if unknown:
         raise FalconError(f"{path}: unknown key '{min(unknown)}'; allowed: name, slots, [[stage]]")

@@ -23,13 +23,15 @@ from dataclasses import dataclass, replace
 from importlib.resources import files as package_files
 from pathlib import Path
 from statistics import mean
-from typing import Any
+from typing import Any, NotRequired, TypedDict, get_type_hints
 
 from falcon_snn.errors import FalconError
 from falcon_snn.files import read_json, write_json
+from falcon_snn.forms import shaped
 from falcon_snn.hardware.profile import load_profile
 from falcon_snn.network.description import Network, network_from_json
 from falcon_snn.network.falcon import FalconConfig, falcon
+from falcon_snn.pipeline.schedule import complete
 from falcon_snn.pipeline.timing import time_qnn, time_snn
 from falcon_snn.report.published import MAIN_RESULTS, QK_PREFIX
 
@@ -37,6 +39,22 @@ FORMAT = "falcon result 1"
 PAPER_DATA = "v2, 35 words"  # GSC; its SSC has 35 words, too
 _OTHER_KINDS = ("search-", "energy-")
 MAIN = ("qnn", "full", "fastest", "balanced", "accurate")
+
+
+class TeacherOfResult(TypedDict):
+    """A checkpoint that was distilled from."""
+
+    file: str
+    sha256: str
+
+
+class PhaseOfResult(TypedDict):
+    """One phase of the training."""
+
+    name: str
+    recipe: dict[str, Any]
+    validation_percent: list[float]  # after each epoch
+    teachers: NotRequired[list[TeacherOfResult]]  # empty: none; older files do not say
 
 
 @dataclass(frozen=True)
@@ -54,7 +72,7 @@ class Result:
     commit: str | None
     versions: dict[str, str]
     machine: str
-    phases: list[dict[str, Any]]  # name, recipe, validation_percent of each epoch
+    phases: list[PhaseOfResult]
     validation_percent: float
     test_percent: float | None  # None: a run of which only validation was read
     test_clips: int
@@ -96,12 +114,32 @@ def read_result(path: Path) -> Result:
         raise FalconError(f"{path}: not the result of an experiment (format '{FORMAT}')")
     try:
         if "config" in values:
-            network = falcon(FalconConfig(name=values["setting"], **values.pop("config")))
+            config = {"name": values.get("setting"), **_table(values.pop("config"))}
+            network = falcon(shaped(config, FalconConfig, "config"))
         else:
-            network = network_from_json(values.pop("network", None))
-        return Result(network=network, **values)
-    except (TypeError, KeyError, FalconError) as error:
+            network = network_from_json(values.get("network"))
+        values.pop("network", None)
+        kinds = {name: kind for name, kind in get_type_hints(Result).items() if name in values}
+        known = {name: shaped(values[name], kind, name) for name, kind in kinds.items()}
+        result = Result(**{**values, **known, "network": network})
+        if result.delays is not None:
+            complete(result.delays, network.boundaries, network.slots, "delays")
+        replace(load_profile(), attention=result.attention)
+    except (TypeError, FalconError) as error:
         raise FalconError(f"{path}: not the result of an experiment ({error})") from None
+    return result
+
+
+def _table(value: Any) -> dict[str, Any]:
+    held: dict[str, Any] = shaped(value, dict[str, Any], "config")
+    return held
+
+
+def taught_by(facts: dict[str, Any]) -> list[TeacherOfResult]:
+    """The teachers that a checkpoint's facts name."""
+    hashes = facts.get("teachers", [])
+    files = facts.get("teacher_files", ["not noted"] * len(hashes))
+    return [{"file": file, "sha256": sha} for file, sha in zip(files, hashes, strict=True)]
 
 
 def load_results(folder: Path | None = None) -> list[Result]:

@@ -6,52 +6,44 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from falcon_snn.errors import FalconError
-from falcon_snn.files import read_json, sha256_of
-from falcon_snn.hardware.profile import Profile, parse_profile
+from falcon_snn.files import sha256_of
+from falcon_snn.hardware.profile import Profile
 from falcon_snn.network.description import Network
 from falcon_snn.network.falcon import DATASETS, MODELS, falcon_config
-from falcon_snn.pipeline.schedule import uniform
+from falcon_snn.pipeline.schedule import complete, uniform
 from falcon_snn.pipeline.timing import Timing, time_qnn, time_snn
 from falcon_snn.report.energy_figure import draw_breakdown
 from falcon_snn.report.page import write_page
 from falcon_snn.report.related_work import compare
+from falcon_snn.report.run_files import SCHEDULES, RunFiles, read_run
 from falcon_snn.report.search_figures import write_search_figures
 from falcon_snn.report.timeline import write_timeline
-from falcon_snn.report.training_curves import draw_adaptation, draw_curves, read_phases
-from falcon_snn.search.result import distinct_pairs, read_result
+from falcon_snn.report.training_curves import draw_adaptation, draw_curves
+from falcon_snn.search.result import distinct_pairs
 
-SCHEDULES = ("fastest", "balanced", "accurate")
 TITLES = {"fastest": "Fastest", "balanced": "Balanced", "accurate": "Accurate",
           "full": "Full lookahead", "QNN": "Matched QNN"}  # fmt: skip
 DRAWN = ("fastest", "balanced", "full", "QNN")  # timelines, from top to bottom
-PAGE, HARDWARE, ENERGY = "report.html", "hardware.toml", "energy.svg"
+PAGE, ENERGY = "report.html", "energy.svg"
 
 
 def write_run_report(run: Path, out: Path) -> Path:
     """Write `report.html` and its figures into `out`; return the path of the page."""
-    facts = read_json(run / "run.json")
-    needed = ("features", "qnn", "convert", "search", "adapt", "measure")
-    records = {step: _record(run, step) for step in needed}
-    search = read_result(run / "search" / "result.json")
-    adapted = read_json(run / "adapt" / "adapted.json")
-    test = read_json(run / "measure" / "accuracy.json")
-    energy = _once(read_json(run / "measure" / "energy.json")["configurations"], adapted)
-    draw_breakdown(out / ENERGY, f"per inference, {test['clips']:,} test clips", energy)
-    conversion = read_json(run / "convert" / "conversion.json")["check"]
-    data = read_json(run / "features" / "facts.json")
+    held = read_run(run)
+    facts, search, test, profile = held.facts, held.search, held.test, held.profile
+    energy = _once(held.energy, held.adapted)
     checkpoint = run / "qnn" / "best.safetensors"
-    network, parameters, trained = _network(checkpoint)
-    profile = parse_profile((run / HARDWARE).read_text(encoding="utf-8"), str(run / HARDWARE))
-    timings = _timings(network, adapted, profile)
-    phases = list(facts["settings"]["adapt_recipes"])
+    network, parameters = _network(checkpoint)
+    timings = _timings(network, held.adapted, profile)
+    draw_breakdown(out / ENERGY, f"per inference, {test['clips']:,} test clips", energy)
+    conversion, phases = held.conversion, held.phases
     qnn_percent = conversion["float_accuracy"]
-    schedules = [_schedule(name, search, adapted, test, timings) for name in SCHEDULES]
-    figures = _figures(run, out, search, timings, phases, schedules, qnn_percent, trained)
+    schedules = [_schedule(name, search, held.adapted, test, timings) for name in SCHEDULES]
+    figures = _figures(held, out, timings, schedules, qnn_percent)
     page = out / PAGE
     write_page(
         page, "run.html.j2", network=network.name, data=facts["settings"]["data"],
-        words=data["words"], clips=data["clips"], schedules=schedules, test=test,
+        words=held.data["words"], clips=held.data["clips"], schedules=schedules, test=test,
         distinct=_distinct(schedules), waiting=_waiting(schedules, energy),
         compared=distinct_pairs(search),
         qnn_us=timings["QNN"].core_us, full_us=timings["full"].core_us, search=search,
@@ -59,32 +51,32 @@ def write_run_report(run: Path, out: Path) -> Path:
         hardware=profile.name, attention=profile.attention, figures=figures, phases=phases,
         related=_related(network), parameters=parameters, run=facts,
         command=shlex.join(facts.get("command", [])), start=facts.get("start") or "a checkpoint",
-        network_sha256=sha256_of(checkpoint), records=records,
+        network_sha256=sha256_of(checkpoint), records=held.records,
         titles=_titles(schedules), energy=energy, recipes=_recipes(facts["settings"]),
     )  # fmt: skip
     return page
 
 
-def _record(run: Path, step: str) -> dict[str, Any]:
-    record: dict[str, Any] = read_json(run / "steps" / f"{step}.json")
-    if "files" not in record:
-        raise FalconError(f"{run}: step '{step}' is not done; go on with `falcon-snn run`")
-    return record
-
-
-def _network(path: Path) -> tuple[Network, int, bool]:
-    """The network, its number of parameters, and whether it was trained in this run."""
+def _network(path: Path) -> tuple[Network, int]:
+    """The network and its number of parameters."""
     from falcon_snn.network.qnn import parameter_count
     from falcon_snn.training.checkpoint import load_model
 
     model, metadata = load_model(path)
-    return metadata.network, parameter_count(model), (path.parent / "curves.jsonl").exists()
+    return metadata.network, parameter_count(model)
 
 
 def _timings(network: Network, adapted: dict[str, Any], profile: Profile) -> dict[str, Timing]:
     """The schedules, full lookahead and the matched QNN on the same graph."""
     graph = network.graph
-    timings = {name: time_snn(graph, adapted[name]["delays"], profile) for name in SCHEDULES}
+    timings = {
+        name: time_snn(
+            graph,
+            complete(adapted[name]["delays"], graph.boundaries, graph.slots, "adapted.json"),
+            profile,
+        )
+        for name in SCHEDULES
+    }
     full = uniform(graph.slots, graph.boundaries, graph.slots)
     return timings | {"full": time_snn(graph, full, profile), "QNN": time_qnn(graph, profile)}
 
@@ -162,16 +154,13 @@ def _joined_title(row: dict[str, Any], schedules: list[dict[str, Any]]) -> str:
 
 
 def _figures(
-    run: Path,
+    held: RunFiles,
     out: Path,
-    search: dict[str, Any],
     timings: dict[str, Timing],
-    phases: list[str],
     schedules: list[dict[str, Any]],
     qnn_percent: float,
-    trained: bool,
 ) -> dict[str, Path | None]:
-    effects, chosen = write_search_figures(search, out, ".svg")
+    effects, chosen = write_search_figures(held.search, out, ".svg")
     timeline = out / "timeline.svg"
     titles = _titles(schedules)
     first = {row["name"]: row["folder"] for row in schedules}
@@ -181,13 +170,14 @@ def _figures(
     own = {row["folder"]: row for row in reversed(schedules)}  # one curve per trained network
     draw_adaptation(
         adaptation,
-        {name: read_phases(run / "adapt" / name, phases) for name in own},
+        {name: held.curves[name] for name in own},
         {name: row["before_percent"] for name, row in own.items()},
         qnn_percent,
     )
-    qnn = out / "qnn-training.svg" if trained else None
-    if qnn is not None:
-        draw_curves(qnn, {"QNN": read_phases(run, ["qnn"])[0].validation_percent})
+    qnn = None
+    if held.qnn_curve is not None:
+        qnn = out / "qnn-training.svg"
+        draw_curves(qnn, {"QNN": held.qnn_curve.validation_percent})
     return {"effects": effects, "chosen": chosen, "timeline": timeline, "adaptation": adaptation,
             "qnn": qnn, "energy": out / ENERGY}  # fmt: skip
 

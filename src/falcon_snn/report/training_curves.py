@@ -1,11 +1,18 @@
 """Validation accuracy over the epochs of all phases, a line per network."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
+from falcon_snn.files import read_json_lines
+from falcon_snn.forms import shaped
 from falcon_snn.report.style import GRID, INK, SCHEDULES, SOFT, figure_style, save_figure
+
+
+class _Epoch(TypedDict):
+    """What is drawn of a line of the curves."""
+
+    validation_accuracy: float
 
 
 class Phase(NamedTuple):
@@ -19,8 +26,8 @@ def read_phases(folder: Path, names: Sequence[str]) -> list[Phase]:
     """The curves of phases that trained in sub-folders of `folder`."""
     phases = []
     for name in names:
-        lines = (folder / name / "curves.jsonl").read_text(encoding="utf-8").splitlines()
-        rows = [json.loads(line) for line in lines]
+        path = folder / name / "curves.jsonl"
+        rows: list[_Epoch] = shaped(read_json_lines(path), list[_Epoch], path)
         phases.append(Phase(name, tuple(row["validation_accuracy"] for row in rows)))
     return phases
 

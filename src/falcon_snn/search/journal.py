@@ -8,12 +8,15 @@ import base64
 import hashlib
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from falcon_snn.errors import FalconError
+from falcon_snn.files import parse_json
+from falcon_snn.forms import shaped
 from falcon_snn.search.predictor import Correct
 from falcon_snn.search.space import Schedule
 
@@ -23,6 +26,24 @@ _FORMAT = "falcon search journal 1"
 def fingerprint(facts: dict[str, Any]) -> str:
     """A hash of everything that the answers and the course of a search depend on."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """One line: which clips a schedule got right."""
+
+    schedule: tuple[int, ...]
+    clips: int
+    correct: str
+
+    def unpacked(self, where: str) -> Correct:
+        try:
+            packed = np.frombuffer(base64.b64decode(self.correct, validate=True), dtype=np.uint8)
+        except ValueError:
+            packed = np.zeros(0, np.uint8)
+        if not 0 < self.clips <= 8 * len(packed) < self.clips + 8:
+            raise FalconError(f"{where}: damaged; it has not one answer for each clip")
+        return np.unpackbits(packed, count=self.clips).astype(np.bool_)
 
 
 class Journal:
@@ -63,17 +84,18 @@ class Journal:
         lines = content[: content.rfind(b"\n") + 1].splitlines(keepends=True)
         if not lines:
             return 0
-        try:
-            if json.loads(lines[0]) != header:
-                raise FalconError(
-                    f"{self.path}: belongs to a search of another model, other data or other "
-                    "settings; choose another --out"
-                )
-            for line in lines[1:]:
-                record = json.loads(line)
-                packed = np.frombuffer(base64.b64decode(record["correct"]), dtype=np.uint8)
-                answers = np.unpackbits(packed, count=record["clips"]).astype(np.bool_)
-                self.answers[tuple(record["schedule"])] = answers
-        except (ValueError, KeyError, TypeError):
-            raise FalconError(f"{self.path}: not a search journal, or damaged") from None
+        found: dict[str, Any] = shaped(parse_json(lines[0], self.path), dict[str, str], self.path)
+        if found.get("format") != _FORMAT:
+            raise FalconError(f"{self.path}: not a search journal, or damaged")
+        if found != header:
+            raise FalconError(
+                f"{self.path}: belongs to a search of another model, other data or other "
+                "settings; choose another --out"
+            )
+        for number, line in enumerate(lines[1:], start=2):
+            where = f"{self.path}, line {number}"
+            record: _Answers = shaped(parse_json(line, where), _Answers, where)
+            self.answers[record.schedule] = record.unpacked(where)
+        if len({len(answers) for answers in self.answers.values()}) > 1:
+            raise FalconError(f"{self.path}: damaged; its answers are of different clips")
         return sum(map(len, lines))

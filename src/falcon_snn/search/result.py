@@ -15,6 +15,7 @@ from falcon_snn.search.evaluations import Evaluations
 from falcon_snn.search.pareto import Point, choose, pareto_filter
 from falcon_snn.search.pds import Change, accuracy_gain, rescue_score, rescued_and_harmed
 from falcon_snn.search.random_schedules import random_schedules
+from falcon_snn.search.result_form import checked_result
 from falcon_snn.search.space import Schedule, Space, unique
 from falcon_snn.search.statistics import flattery, mcnemar, wilson
 
@@ -147,7 +148,7 @@ def read_result(path: Path) -> dict[str, Any]:
     result = read_json(path)
     if not isinstance(result, dict) or result.get("format") != _FORMAT:
         raise FalconError(f"{path}: not the result of a search (format '{_FORMAT}')")
-    return result
+    return checked_result(result, path)
 
 
 def _random(evaluations: Evaluations, like: Schedule, n: int, seed: int) -> dict[str, Any]:

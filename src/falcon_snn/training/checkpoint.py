@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 import falcon_snn
 from falcon_snn.errors import FalconError
-from falcon_snn.files import replacing
+from falcon_snn.files import parse_json, replacing
 from falcon_snn.network.convert import convert
 from falcon_snn.network.description import Network, network_from_json
 from falcon_snn.network.qnn import Qnn
@@ -62,11 +62,8 @@ class Metadata:
 def save_checkpoint(path: Path, metadata: Metadata, tensors: dict[str, Tensor]) -> None:
     """Write a checkpoint, whole or not at all."""
     held = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    with replacing(path) as temporary:
-        try:
-            save_file(held, temporary, metadata={"falcon": metadata.as_json()})
-        except SafetensorError as error:  # a full disk, for instance
-            raise FalconError(f"{path}: writing failed ({error!s:.120})") from None
+    with replacing(path, SafetensorError) as temporary:
+        save_file(held, temporary, metadata={"falcon": metadata.as_json()})
 
 
 def load_checkpoint(path: Path | str) -> tuple[Metadata, dict[str, Tensor]]:
@@ -96,7 +93,7 @@ def _read(path: Path | str, *, tensors: bool) -> tuple[Metadata, dict[str, Tenso
 
 def _parse_metadata(header: str, path: Path | str) -> Metadata:
     try:
-        values = json.loads(header)
+        values = parse_json(header, path)
         found = values.pop("format")
         if found != FORMAT:
             raise FalconError(

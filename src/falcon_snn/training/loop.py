@@ -16,12 +16,14 @@ import torch
 from torch import Tensor, nn
 
 from falcon_snn.errors import FalconError
-from falcon_snn.files import write_text
+from falcon_snn.files import read_json_lines, write_text
+from falcon_snn.forms import shaped
 from falcon_snn.network.quantise import Counter
 from falcon_snn.network.teacher import Teacher
 from falcon_snn.training.batches import epoch_seed
 from falcon_snn.training.checkpoint import (
     Metadata,
+    check_tensors,
     demand_same,
     demand_same_network,
     demand_words,
@@ -212,6 +214,13 @@ class _State:
         load_weights(job.model, weights, path)
         self.epoch = metadata.epoch
         self.steps_done = self.epoch * job.clips.steps()
+        moving = {
+            f"{kind}.{name}": parameter.detach()
+            for kind in ("first", "second")
+            for name, parameter in self.moving.items()
+        }
+        kept = {name: t for name, t in tensors.items() if name.startswith(("first.", "second."))}
+        check_tensors(moving, kept, path)
         fused = self.optimiser.defaults["fused"]
         for name, parameter in self.moving.items():
             moments = {kind: tensors[f"{kind}.{name}"] for kind in ("first", "second")}
@@ -221,8 +230,10 @@ class _State:
                 "exp_avg": moments["first"].to(parameter.device),
                 "exp_avg_sq": moments["second"].to(parameter.device),
             }
-        lines = (job.out / CURVES).read_text(encoding="utf-8").splitlines()
-        self.results = [EpochResult(**json.loads(line)) for line in lines[: self.epoch]]
+        lines = shaped(read_json_lines(job.out / CURVES), list[EpochResult], job.out / CURVES)
+        self.results = lines[: self.epoch]
+        if not 1 <= self.epoch == len(self.results) <= job.recipe.epochs:
+            raise FalconError(f"{path}: {self.epoch} epochs, {len(self.results)} in {CURVES}")
 
 
 def _origin(fact: Any) -> Any:

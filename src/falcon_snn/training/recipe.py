@@ -1,13 +1,14 @@
 """A recipe is one TOML file: how long, how fast, what moves, and what happens to the clips."""
 
-import tomllib
+import os
 from dataclasses import dataclass, field, fields
-from math import cos, pi
+from math import cos, isfinite, pi
 from pathlib import Path
 from typing import Any
 
 from falcon_snn.data.augment import Augmentation
 from falcon_snn.errors import FalconError
+from falcon_snn.files import read_toml
 
 PHASES = ("qat", "tune", "joint")  # of adaptation, in their order
 RECIPES = ("teacher", "qnn", "small", *PHASES)  # that come with Falcon
@@ -56,16 +57,9 @@ def load_recipe(source: str | Path, epochs: int | None = None) -> Recipe:
     `epochs` are taken instead of the recipe's own.
     """
     path = _FOLDER / f"{source}.toml" if str(source) in RECIPES else Path(source)
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise FalconError(
-            f"no recipe '{source}'; give a TOML file or one of {', '.join(RECIPES)}"
-        ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise FalconError(f"{path}: cannot be read ({error})") from None
-    except tomllib.TOMLDecodeError as error:
-        raise FalconError(f"{path}: not valid TOML ({error})") from None
+    if not os.path.exists(path):
+        raise FalconError(f"no recipe '{source}'; give a TOML file or one of {', '.join(RECIPES)}")
+    values = read_toml(path)
     return parse_recipe(values if epochs is None else {**values, "epochs": epochs}, str(path))
 
 
@@ -97,8 +91,8 @@ def _checked(kind: type, values: dict[str, Any], where: str, prefix: str) -> dic
             raise FalconError(f"{where}: unknown key '{prefix}{key}'; known are {', '.join(known)}")
         wanted = known[key]
         if wanted is float and type(value) is int:
-            value = float(value)
-        if type(value) is not wanted:
+            value = float(value) if abs(value) < 1 << 53 else value
+        if type(value) is not wanted or (wanted is float and not isfinite(value)):
             names = {float: "a number", int: "a whole number", bool: "true or false"}
             name = names.get(wanted, "a text")
             raise FalconError(f"{where}: '{prefix}{key}' is {value!r}; it must be {name}")

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from falcon_snn.files import read_json, replacing, sha256_of, write_json, write_text
+from falcon_snn.files import locked, read_json, replacing, sha256_of, write_json, write_text
 from falcon_snn.hardware.profile import Profile, load_profile, profile_toml
 from falcon_snn.workflow.sources import Data, data_source, fingerprint, load_split
 from falcon_snn.workflow.steps import RUN_FILE, Run, Step, execute_steps
@@ -55,8 +55,7 @@ def run(
 
     `start` is a QNN to start from instead of training `network`. `facts` go into `run.json`.
     """
-    from falcon_snn.report.provenance import commit, machine, versions
-    from falcon_snn.report.run_report import HARDWARE, PAGE
+    from falcon_snn.report.run_report import PAGE
     from falcon_snn.workflow.training import read_recipe
 
     recipes, epochs, profile = recipes or {}, epochs or {}, profile or load_profile()
@@ -84,13 +83,25 @@ def run(
     steps = main_steps(settings, start, watch)
     job = Run(Path(out), asdict(settings))
     job.demand_own()
+    with locked(job.folder):
+        _do(job, steps, only, profile, facts or {}, watch)
+    return job.path("report", PAGE)
+
+
+def _do(
+    job: Run, steps: list[Step], only: str | None, profile: Profile, facts: Mapping[str, Any],
+    watch: Watch,
+) -> None:  # fmt: skip
+    """Write down what the run is, and do its steps that are not done."""
+    from falcon_snn.report.provenance import commit, machine, versions
+    from falcon_snn.report.run_files import HARDWARE
+
     write_json(job.folder / RUN_FILE, {
-        **(facts or {}), "settings": job.settings, "versions": versions(), "machine": machine(),
+        **facts, "settings": job.settings, "versions": versions(), "machine": machine(),
         "commit": commit(),
     })  # fmt: skip
     write_text(job.folder / HARDWARE, profile_toml(profile))
     execute_steps(job, steps, watch, only)
-    return job.path("report", PAGE)
 
 
 def main_steps(settings: Settings, start: Path | None, watch: Watch = SILENT) -> list[Step]:

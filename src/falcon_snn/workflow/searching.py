@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from falcon_snn.errors import FalconError, Stopped
+from falcon_snn.files import locked
 from falcon_snn.hardware.profile import Profile, load_profile
 from falcon_snn.network.description import Network
 from falcon_snn.pipeline.batch import core_cycles_many
@@ -96,7 +97,11 @@ def search(
         show(done, wanted)
 
     try:
-        with _engine(settings, partial(predictor, half=half)) as engine, watch.schedules() as show:
+        with (
+            locked(Path(out)),
+            _engine(settings, partial(predictor, half=half)) as engine,
+            watch.schedules() as show,
+        ):
             return run_search(
                 space,
                 engine,

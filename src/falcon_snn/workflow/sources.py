@@ -91,8 +91,7 @@ def chosen(examples: "Examples", indices: Iterable[int]) -> "Examples":
 
 
 def fingerprint(
-    data: Data, *, start: Path | None = None, teachers: Sequence[Path] = (),
-    profile: "Profile | None" = None, **settings: Any,
+    data: Data, *, start: Path | None = None, profile: "Profile | None" = None, **settings: Any
 ) -> dict[str, Any]:  # fmt: skip
     """All that the result of a job depends on; a job of another fingerprint is not continued."""
     from falcon_snn.data.examples import data_key
@@ -102,8 +101,6 @@ def fingerprint(
     facts: dict[str, Any] = {"data": {"source": source, "key": data_key(source)}, **settings}
     if start is not None:
         facts["start"] = sha256_of(start)
-    if teachers:
-        facts["teachers"] = [sha256_of(teacher) for teacher in teachers]
     if profile is not None:
         facts["hardware"] = {"name": profile.name, "toml": profile_toml(profile)}
     return facts

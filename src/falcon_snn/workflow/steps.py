@@ -16,24 +16,22 @@ that it is known to have written are removed, and nothing else ever is.
 import hashlib
 import json
 import os
-import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import falcon_snn
 from falcon_snn.errors import FalconError, Stopped
-from falcon_snn.files import new_folder, read_json, sha256_of, write_json
+from falcon_snn.files import IN_USE, is_temporary, new_folder, read_json, sha256_of, write_json
+from falcon_snn.forms import shaped
 from falcon_snn.workflow.watch import Watch
 
 MARKER = ".falcon-step"
 RUN_FILE = "run.json"
 # The kinds of files that steps write; anything else in a step's folder is somebody else's.
 KINDS = (".html", ".json", ".jsonl", ".safetensors", ".svg")
-# What a kill leaves of a file that was being written, see `files.replacing`.
-_HALF_WRITTEN = re.compile(rf"\..+({'|'.join(map(re.escape, KINDS))})\.[a-z0-9_]{{8}}\1")
 
 
 @dataclass(frozen=True)
@@ -45,6 +43,16 @@ class Step:
     work: Callable[["Run", Path], None]
     uses: tuple[str, ...] = ()  # the settings that its result depends on
     after: tuple[str, ...] = ()  # the steps whose results it reads
+
+
+class _Record(TypedDict):
+    """What is written down about a step; see above."""
+
+    inputs: str
+    beside: list[str]
+    unsure: NotRequired[list[str]]
+    left: NotRequired[list[str]]
+    files: NotRequired[dict[str, str]]
 
 
 @dataclass(frozen=True)
@@ -63,9 +71,10 @@ class Run:
         path = self._record_path(step)
         if not path.exists():
             return {}
-        record = read_json(path)
-        if not isinstance(record, dict):
-            raise FalconError(f"{path}: not the record of a step; delete it to run the step again")
+        try:
+            record: dict[str, Any] = shaped(read_json(path), _Record, path)
+        except FalconError as error:
+            raise FalconError(f"{error}; delete this file to run the step again") from None
         return record
 
     def inputs(self, step: Step) -> str:
@@ -90,7 +99,8 @@ class Run:
             return
         if not self.folder.is_dir():
             raise FalconError(f"{self.folder}: is not a folder; choose another --out")
-        if os.listdir(self.folder) and not _is_run(self.folder / RUN_FILE):
+        held = [name for name in os.listdir(self.folder) if not _is_of_a_kill(name)]
+        if held and not _is_run(self.folder / RUN_FILE):
             raise FalconError(
                 f"{self.folder}: holds files and is not the folder of a run; "
                 "choose a new or an empty folder as --out"
@@ -166,6 +176,11 @@ def _needed(steps: Sequence[Step], name: str) -> set[str]:
     return needed
 
 
+def _is_of_a_kill(name: str) -> bool:
+    """Whether a kill left this: a file that was being written, or the note of who works here."""
+    return name == IN_USE or (is_temporary(name) and Path(name).suffix in KINDS)
+
+
 def _is_run(path: Path) -> bool:
     """Whether a file is the `run.json` that a run writes."""
     try:
@@ -190,7 +205,7 @@ def _open_marked(folder: Path, step: str) -> None:
         for name in folders:
             if (link := Path(place, name)).is_symlink():
                 raise FalconError(f"{link}: is a link, which a step does not follow; remove it")
-        for name in filter(_HALF_WRITTEN.fullmatch, names):
+        for name in filter(_is_of_a_kill, names):
             Path(place, name).unlink()
 
 

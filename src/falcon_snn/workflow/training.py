@@ -4,7 +4,7 @@ import logging
 import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from falcon_snn.data.examples import (
     load_waves,
 )
 from falcon_snn.errors import FalconError, Stopped
-from falcon_snn.files import replacing
+from falcon_snn.files import locked, replacing, sha256_of
 from falcon_snn.network.qnn import Qnn, with_slots
 from falcon_snn.network.teacher import Teacher
 from falcon_snn.training.batches import Clips
@@ -68,6 +68,10 @@ class Session:
     def leads(self) -> bool:
         """Whether this process speaks; with several, only the first does."""
         return bool(self.fabric.global_rank == 0)
+
+    def locked(self, out: Path) -> AbstractContextManager[None]:
+        """Hold the folder of the training; of several processes, the first does for all."""
+        return locked(out) if self.leads else nullcontext()
 
 
 @dataclass(frozen=True)
@@ -171,7 +175,7 @@ def run_phase(
         teachers=tuple(teachers),
         resume=resume,
         compile=device.type == "cuda" if compiled is None else compiled,
-        facts=start.facts,
+        facts={**start.facts, **_taught_by(start.teachers)},
     )
     name = " ".join(filter(None, (_schedule_name(start.facts), out.name)))
     done = load_metadata(out / LAST).epoch if resume and (out / LAST).exists() else 0
@@ -193,6 +197,16 @@ def run_phase(
         if not ended:
             raise Stopped(f"stopped in epoch 1 of {name}", "nothing is kept of it") from None
         raise Stopped(f"stopped after epoch {ended} of {name}") from None
+
+
+def _taught_by(teachers: Sequence[Path]) -> dict[str, Any]:
+    """What a checkpoint says about its teachers; a file may be renamed, its content may not."""
+    if not teachers:
+        return {}
+    return {
+        "teachers": [sha256_of(teacher) for teacher in teachers],
+        "teacher_files": [teacher.name for teacher in teachers],
+    }
 
 
 def _schedule_name(facts: Mapping[str, Any]) -> str:
@@ -229,9 +243,12 @@ def train(
     if teaching and init is not None:
         raise FalconError("a teacher starts from scratch; leave out --init")
     demand_distilling(teachers, [plan])
-    with open_training(data, [plan], devices=devices, seed=seed, watch=watch) as session:
+    with (
+        open_training(data, [plan], devices=devices, seed=seed, watch=watch) as session,
+        session.locked(Path(out)),
+    ):
         model = _model(network, session.samples, slots, init)
-        facts = fingerprint(data, start=init, teachers=teachers)
+        facts = fingerprint(data, start=init)
         start = Start(model, teachers=tuple(teachers), facts=facts)
         return run_phase(session, plan, start, Path(out), resume=resume, compiled=compiled)
 
@@ -273,13 +290,16 @@ def adapt(
     }  # fmt: skip
     demand_distilling(teachers, plans.values())
     model, metadata = load_model(checkpoint, qk_prefix)
-    with open_training(
-        data, list(plans.values()), devices=devices, seed=seed, watch=watch
-    ) as session:
+    with (
+        open_training(
+            data, list(plans.values()), devices=devices, seed=seed, watch=watch
+        ) as session,
+        session.locked(Path(out)),
+    ):
         demand_words(checkpoint, metadata.words, session.validation.words)
         before = run_validation(session, model, delays)
         session.watch.notice(f"validation accuracy before adaptation {before:.2f} %")
-        facts = fingerprint(data, start=checkpoint, teachers=teachers, schedule=schedule)
+        facts = fingerprint(data, start=checkpoint, schedule=schedule)
         start = Start(model, delays, tuple(teachers), {**facts, "accuracy_before": before})
         return adapt_phases(session, plans, start, Path(out), resume=resume, compiled=compiled)
 

@@ -1,0 +1,186 @@
+"""What a run wrote down, read and checked at once: all that its page is made of."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NotRequired, TypedDict
+
+from falcon_snn.errors import FalconError
+from falcon_snn.files import read_json, read_text
+from falcon_snn.forms import shaped
+from falcon_snn.hardware.profile import Profile, parse_profile
+from falcon_snn.report.training_curves import Phase, read_phases
+from falcon_snn.search.result import read_result
+from falcon_snn.training.recipe import PHASES
+
+SCHEDULES = ("fastest", "balanced", "accurate")
+STEPS = ("features", "qnn", "convert", "search", "adapt", "measure")
+HARDWARE, CURVES = "hardware.toml", "curves.jsonl"
+
+
+class _DataKey(TypedDict):
+    key: str
+
+
+class _Fingerprint(TypedDict):
+    data: _DataKey
+
+
+class _Recipe(TypedDict):
+    epochs: int
+    batch: int
+    weight_rate: float
+    neuron_rate: float
+
+
+class _Settings(TypedDict):
+    data: str
+    seed: int
+    fingerprint: _Fingerprint
+    qnn_recipe: _Recipe | None
+    adapt_recipes: dict[str, _Recipe]
+
+
+class _Facts(TypedDict):
+    settings: _Settings
+    versions: dict[str, str]
+    machine: str
+    commit: str | None
+    command: NotRequired[list[str]]
+    start: NotRequired[str | None]
+
+
+class _Record(TypedDict):
+    inputs: str
+    seconds: float
+    files: dict[str, str]
+
+
+class _Adapted(TypedDict):
+    folder: str
+    delays: dict[str, int]
+    validation_percent: float
+
+
+class _Tested(TypedDict):
+    percent: float
+    interval: tuple[float, float]
+
+
+class _Test(TypedDict):
+    clips: int
+    networks: dict[str, _Tested]
+    before: dict[str, _Tested]
+
+
+class _EnergyRow(TypedDict):
+    name: str
+    arithmetic_mj: float
+    analog_mj: float
+    digital_mj: float
+    core_mj: float
+    edp_nj_s: float
+    spikes_per_neuron: float
+    analog_parts_mj: dict[str, float]
+    digital_parts_mj: dict[str, float]
+
+
+class _Energy(TypedDict):
+    configurations: list[_EnergyRow]
+
+
+class _Check(TypedDict):
+    clips: int
+    differing_counts: int
+    differing_predictions: int
+    float_differs: int
+    accuracy: float
+    float_accuracy: float
+
+
+class _Conversion(TypedDict):
+    check: _Check
+
+
+class _Clips(TypedDict):
+    training: int
+    validation: int
+    testing: int
+
+
+class _Data(TypedDict):
+    words: list[str]
+    clips: _Clips
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """The files of a run that is done; each has the form that its step gave it."""
+
+    facts: dict[str, Any]
+    records: dict[str, Any]
+    search: dict[str, Any]
+    adapted: dict[str, Any]
+    test: dict[str, Any]
+    energy: list[dict[str, Any]]
+    conversion: dict[str, Any]
+    data: dict[str, Any]
+    profile: Profile
+    curves: dict[str, list[Phase]]  # of each folder of the adaptation
+    qnn_curve: Phase | None  # None: the run began with a trained network
+
+    @property
+    def phases(self) -> list[str]:
+        return list(self.facts["settings"]["adapt_recipes"])
+
+
+def read_run(run: Path) -> RunFiles:
+    """Read the files of a run; the first that is missing or of another form is named."""
+    facts = _read(run / "run.json", _Facts)
+    records = {step: _record(run / "steps" / f"{step}.json", run, step) for step in STEPS}
+    adapted = _read(run / "adapt" / "adapted.json", dict[str, _Adapted])
+    test = _read(run / "measure" / "accuracy.json", _Test)
+    energy = _read(run / "measure" / "energy.json", _Energy)["configurations"]
+    for good, path in (
+        (set(facts["settings"]["adapt_recipes"]) <= set(PHASES), "run.json"),
+        (set(adapted) == set(SCHEDULES), "adapt/adapted.json"),
+        ({row["folder"] for row in adapted.values()} <= set(adapted), "adapt/adapted.json"),
+        ({"QNN", "full", *SCHEDULES} <= set(test["networks"]), "measure/accuracy.json"),
+        (set(SCHEDULES) <= set(test["before"]) and test["clips"] > 0, "measure/accuracy.json"),
+        ([row["name"] for row in energy] == ["QNN", "full", *SCHEDULES], "measure/energy.json"),
+        (all(map(_adds_up, energy)), "measure/energy.json"),
+    ):
+        if not good:
+            raise FalconError(f"{run / path}: not what a run writes there; run it again")
+    phases = list(facts["settings"]["adapt_recipes"])
+    folders = {row["folder"] for row in adapted.values()}
+    trained = (run / "qnn" / CURVES).exists()
+    return RunFiles(
+        facts=facts,
+        records=records,
+        search=read_result(run / "search" / "result.json"),
+        adapted=adapted,
+        test=test,
+        energy=energy,
+        conversion=_read(run / "convert" / "conversion.json", _Conversion)["check"],
+        data=_read(run / "features" / "facts.json", _Data),
+        profile=parse_profile(read_text(run / HARDWARE), str(run / HARDWARE)),
+        curves={name: read_phases(run / "adapt" / name, phases) for name in sorted(folders)},
+        qnn_curve=read_phases(run, ["qnn"])[0] if trained else None,
+    )
+
+
+def _read(path: Path, kind: Any) -> Any:
+    return shaped(read_json(path), kind, path)
+
+
+def _record(path: Path, run: Path, step: str) -> Any:
+    record = read_json(path)
+    if isinstance(record, dict) and "files" not in record:
+        raise FalconError(f"{run}: step '{step}' is not done; go on with `falcon-snn run`")
+    return shaped(record, _Record, path)
+
+
+def _adds_up(row: dict[str, Any]) -> bool:
+    """Whether a row's parts are what energies can be: none below 0, and together above it."""
+    parts = [*row["analog_parts_mj"].values(), *row["digital_parts_mj"].values()]
+    return min([*parts, row["core_mj"], row["edp_nj_s"]]) >= 0 < row["core_mj"]
