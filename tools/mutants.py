@@ -29,6 +29,7 @@ def run_tests(tests: tuple[str, ...], source: Path) -> str:
     }  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider",
+         "--hypothesis-profile=no-shrinking",
          *(f"tests/{test}" for test in tests)],
         cwd=ROOT, env=environment, capture_output=True, check=False,
     )  # fmt: skip
