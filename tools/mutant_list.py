@@ -199,7 +199,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "pipeline/throughput.py",
         "test_throughput.py",
-        ("% interval >= span.end - span.start", "% interval > span.end - span.start"),
+        ("if span.end > span.start and length", "if span.end < span.start and length"),
         ("-(-self.latency // self.interval)", "self.latency // self.interval"),
     ),
     # --- network: what is computed
