@@ -7,7 +7,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does,
 
 import pytest
 import torch
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 if not torch.cuda.is_available():  # Triton's interpreter stands in for the GPU
     os.environ.setdefault("TRITON_INTERPRET", "1")
@@ -15,6 +15,8 @@ if not torch.cuda.is_available():  # Triton's interpreter stands in for the GPU
 # Deterministic examples: a red test is red again on the next run and on every machine.
 settings.register_profile("falcon", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("falcon")
+# For `tools/mutants.py`, which only asks whether a test fails.
+settings.register_profile("no-shrinking", settings.get_profile("falcon"), phases=(Phase.generate,))
 
 
 @pytest.fixture(scope="session")

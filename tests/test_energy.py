@@ -34,8 +34,10 @@ from falcon_snn.network.integer import Snn
 from falcon_snn.network.qnn import Qnn
 from falcon_snn.network.witness import witness
 from falcon_snn.neuron.packed import unpack
-from falcon_snn.pipeline.energy import Activity, Energy, layer_name
+from falcon_snn.pipeline.energy import Activity, Energy, graph_energy, layer_name, passes
+from falcon_snn.pipeline.graph import INPUT, Graph, Stage
 from falcon_snn.pipeline.schedule import Delays, parse_delays
+from falcon_snn.pipeline.steps import product_cycles
 
 Case = tuple[Network, Delays | None, Profile, float]
 
@@ -134,6 +136,41 @@ def test_what_an_access_a_product_and_an_operation_cost() -> None:
         {"Arithmetic": 900, "Registers": 50 * 256 * 0.02, "Control": 150, "Leakage": 0.25 * 40}
     )
     assert arithmetic_pj(Operations(2, 3, 5), profile) == pytest.approx(2 * 0.5 + 3 * 1.7 + 5 * 1.1)
+
+
+def test_rows_and_additions_of_a_small_graph_by_hand() -> None:
+    """A layer of 40 columns, read 16 at once, a sum of its spikes and the input's, a product."""
+    product = Stage("p", "product", ("a", "r"), rows=4, inner=8, columns=4, copies=2)
+    array = Stage("a.array", "analog", (INPUT,), inner=10, columns=40, copies=5)
+    fires = Stage("a", "neuron", ("a.array",))
+    added = Stage("r", "residual", ("a", INPUT))
+    graph = Graph("small", 4, (array, fires, added, product))
+    spikes, neurons = {"in": 5.0, "a": 7.0, "r": 3.0}, {"in": 10, "a": 40, "r": 40}
+    activity = Activity("in", {"a": 30.0}, spikes, neurons)
+    outside = {"in": Operations(), "out": Operations()}
+    profile = replace(
+        load_profile(), outputs_per_access=16, weight_slices=1, tokens_per_copy=2, tile_rows=32,
+        array_control_pj=3.0,
+    )  # fmt: skip
+    snn = graph_energy(graph, {"a": 1, "r": 1}, activity, outside, profile)
+    qnn = graph_energy(graph, None, activity, outside, profile)
+    assert snn.work["a"].rows_on == 30 * 3
+    assert snn.operations["r"].accumulates == 5 + 7
+    assert qnn.operations["r"].accumulates == 10 + 40
+    ends = snn.timing.ready("a.array")
+    assert snn.work["a"].tile_us == profile.tiles(10, 40) * 3 * snn.timing.us(ends[-1])
+    cycles = product_cycles(product, profile)
+    assert snn.digital_pj["p"]["Control"] == pytest.approx(2 * cycles * 3.0)
+
+
+def test_an_array_runs_as_long_as_its_most_patient_reader() -> None:
+    array = Stage("x", "analog", (INPUT,), inner=10, columns=4)
+    readers = [Stage(f"q{p}", "quantise", ("x",), prefix=p) for p in (2, 3)]
+    graph = Graph("codes", 4, (array, *readers))
+    assert passes(graph, array, qnn=False) == 3
+    whole = Graph("codes and spikes", 4, (array, *readers, Stage("n", "neuron", ("x",))))
+    assert passes(whole, array, qnn=False) == 4
+    assert passes(whole, array, qnn=True) == 3  # bits of a count up to 4
 
 
 @given(cases(), st.integers(1, 20))

@@ -127,7 +127,7 @@ def test_nir_files_that_are_refused(tmp_path: Path) -> None:
     whole = nir_file(file, nir.Linear(np.ones((4, 4))), lif(4)).read_bytes()
     for content in (b"", b"not HDF5", whole[: len(whole) // 2]):
         file.write_bytes(content)
-        with pytest.raises(FalconError, match=r"bad.nir: not a NIR file"):
+        with pytest.raises(FalconError, match=r"bad.nir: not a readable NIR file"):
             graph_from_nir(file)
     with pytest.raises(FalconError, match="no such file"):
         graph_from_nir(tmp_path / "none.nir")

@@ -265,10 +265,10 @@ def test_broken_files_of_ours_are_refused(snn: Snn, tmp_path: Path) -> None:
     file = tmp_path / "broken.nir"
     cases: tuple[tuple[Callable[[Any], Any], str], ...] = (
         (lambda graph: graph.metadata.update(format="falcon-snn 1"), "written as falcon-snn 1"),
-        (lambda graph: graph.metadata.update(network="{"), "its description cannot be read"),
+        (lambda graph: graph.metadata.update(network="{"), "not valid JSON"),
         (lambda graph: graph.metadata.update(network="{}"), "a network is a table"),
         (lambda graph: graph.metadata.update(words='["a"]'), "names 1 classes"),
-        (lambda graph: graph.nodes.pop("block0.q.array"), "its nodes cannot be understood"),
+        (lambda graph: graph.nodes.pop("block0.q.array"), "not a NIR file that can be read"),
         (lambda graph: graph.nodes["stem.fc1"].metadata.update(delay=9), "it must lie in 1..3"),
         (lambda graph: graph.nodes["stem.fc1"].v_threshold.fill(0), "must be above 0"),
     )

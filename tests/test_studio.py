@@ -271,7 +271,7 @@ def test_the_front_of_a_search(tmp_path: Path) -> None:
     with pytest.raises(FalconError, match=r"about another network \(.* than 'Falcon-Large GSC'"):
         read_front(file, first_state("large"))
     file.write_text(json.dumps({**written, "evaluated": [{}]}), encoding="utf-8")
-    with pytest.raises(FalconError, match="is not whole"):
+    with pytest.raises(FalconError, match="evaluated, item 1 lacks"):
         read_front(file, start)
 
 

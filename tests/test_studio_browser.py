@@ -71,12 +71,17 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def write_search(path: Path, network: Network) -> Path:
     """The result of a search that evaluated three schedules."""
     rows: list[dict[str, Any]] = [
-        {"delays": delays, "right": right, "interval": [0.3, 0.9]}
+        {"delays": delays, "right": right, "accuracy": right / 40, "interval": [0.2, 0.9],
+         "latency_cycles": 1, "latency_us": 0.01}
         for delays, right in (({}, 20), ({"stem.fc1": 3}, 30), ({"stem.fc1": 2}, 10))
-    ]
+    ]  # fmt: skip
+    chosen = {"fastest": 0, "balanced": 0, "accurate": 1}
     document = {
         "format": "falcon search 1", "boundaries": list(network.boundaries), "clips": 40,
-        "uniform": [0] * 7, "chosen": {"fastest": 0, "accurate": 1}, "evaluated": rows,
+        "uniform": [0] * 7, "chosen": chosen, "evaluated": rows, "front": [0], "found": [0],
+        "settings": {"tau": 2.0, "eps": 0.001}, "cycle_ns": 10.0, "budget_cycles": 9,
+        "budget_us": 0.09, "schedules_searched": 3, "chosen_compared": [], "changes": [],
+        "random": {name: {"existing": 0, "schedules": []} for name in chosen},
     }  # fmt: skip
     path.write_text(json.dumps(document), encoding="utf-8")
     return path

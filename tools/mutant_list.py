@@ -84,7 +84,7 @@ MUTANTS: tuple[Mutant, ...] = (
     # --- hardware: what a chip takes
     *of(
         "hardware/profile.py",
-        f"test_profile.py {GOLDEN}",
+        f"{GOLDEN} test_profile.py",
         (
             "-(-min(inner, self.tile_rows) // self.active_rows)",
             "min(inner, self.tile_rows) // self.active_rows",
@@ -137,7 +137,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *of(
         "pipeline/timing.py",
-        f"test_timing.py {GOLDEN}",
+        f"{GOLDEN} test_timing.py",
         ("max(self.ready(name)[-1]", "min(self.ready(name)[0]"),
         ("if step.slot > carried", "if step.slot >= carried"),
         ("min(carried, step.slot)", "max(carried, step.slot)"),
@@ -199,7 +199,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "pipeline/throughput.py",
         "test_throughput.py",
-        ("% interval >= span.end - span.start", "% interval > span.end - span.start"),
+        ("if span.end > span.start and length", "if span.end < span.start and length"),
         ("-(-self.latency // self.interval)", "self.latency // self.interval"),
     ),
     # --- network: what is computed

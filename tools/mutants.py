@@ -19,6 +19,7 @@ from tools.mutant_list import MUTANTS, Mutant
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = Path("src") / "falcon_snn"
+SECONDS = 900  # a mutant whose tests do not end is noticed, too
 
 
 def run_tests(tests: tuple[str, ...], source: Path) -> str:
@@ -27,15 +28,25 @@ def run_tests(tests: tuple[str, ...], source: Path) -> str:
         **os.environ, "PYTHONPATH": os.pathsep.join([str(source), str(ROOT)]),
         "PYTHONDONTWRITEBYTECODE": "1",
     }  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider",
-         *(f"tests/{test}" for test in tests)],
-        cwd=ROOT, env=environment, capture_output=True, check=False,
-    )  # fmt: skip
+    try:
+        done = _pytest(tests, environment)
+    except subprocess.TimeoutExpired:
+        return f"not done after {SECONDS} s"
     said = done.stdout.decode() + done.stderr.decode()
     if done.returncode not in (0, 1, 2):  # 2: the mutant cannot even be imported
         sys.exit(said)
     return said if done.returncode else ""
+
+
+def _pytest(
+    tests: tuple[str, ...], environment: dict[str, str]
+) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider",
+         "--hypothesis-profile=no-shrinking",
+         *(f"tests/{test}" for test in tests)],
+        cwd=ROOT, env=environment, capture_output=True, check=False, timeout=SECONDS,
+    )  # fmt: skip
 
 
 def mutated(mutant: Mutant, source: Path) -> bool:

@@ -89,7 +89,7 @@ def _bytes_of(part: Path) -> int:
 def unpack(archive: Path, folder: Path) -> None:
     """Unpack a tar archive as a new folder, whole or not at all; refuse links and ways out."""
     try:
-        with new_folder(folder) as temporary, tarfile.open(archive) as tar:
+        with tarfile.open(archive) as tar, new_folder(folder) as temporary:
             tar.extractall(temporary, filter=_plain_files_only)
     except (tarfile.TarError, EOFError, OSError) as error:
         raise FalconError(f"{archive}: cannot be unpacked ({error})") from None

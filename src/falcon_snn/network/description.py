@@ -35,7 +35,7 @@ class Network:
 
     def __post_init__(self) -> None:
         if len(self.name) > MAX_TEXT or not self.name.isprintable():
-            raise FalconError(f"a network cannot have the name {self.name[:40]!r}")
+            raise FalconError(f"the name of a network cannot be {self.name[:40]!r}")
         if not 1 <= self.slots <= MAX_LEVELS:
             raise FalconError(
                 f"slots is {self.slots}; it must lie in 1..{MAX_SLOTS} (a QNN: 1..{MAX_LEVELS})"

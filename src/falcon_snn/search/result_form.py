@@ -81,6 +81,7 @@ def checked_result(values: Any, path: Path) -> dict[str, Any]:
     )  # fmt: skip
     names = {pair[key] for pair in result["chosen_compared"] for key in ("one", "other")}
     for good, what in (
+        (result["clips"] > 0, "clips"),
         (rows and all(map(result["boundaries"].__contains__, _waiting(rows))), "evaluated"),
         (all(_possible(row, result["clips"]) for row in rows), "evaluated"),
         (all(0 <= number < len(rows) for number in numbers), "a number of a schedule"),

@@ -32,27 +32,20 @@ class Front:
 
     def __init__(self, result: dict[str, Any], start: StudioState, where: str) -> None:
         self.start = start
-        try:
-            boundaries, rows = result["boundaries"], result["evaluated"]
-            slots, self.clips = len(result["uniform"]), int(result["clips"])
-            self.names: dict[int, tuple[str, ...]] = {}
-            for name, number in result["chosen"].items():
-                self.names[number] = (*self.names.get(number, ()), name)
-            if [*boundaries] != [*start.network.boundaries] or slots != start.slots:
-                raise FalconError(
-                    f"{where}: this search is about another network ({len(boundaries)} boundaries, "
-                    f"T = {slots}) than '{start.network.name}'; give the one that was searched "
-                    "(--checkpoint, --pretrained or --network)"
-                )
-            self.delays = [complete(row["delays"], boundaries, slots, where) for row in rows]
-            self.right = [int(row["right"]) for row in rows]
-            self.intervals = [
-                (float(row["interval"][0]), float(row["interval"][1])) for row in rows
-            ]
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError):
-            raise FalconError(f"{where}: the result of this search is not whole") from None
-        if not rows or self.clips < 1:
-            raise FalconError(f"{where}: this search evaluated nothing")
+        boundaries, rows = result["boundaries"], result["evaluated"]
+        slots, self.clips = len(result["uniform"]), result["clips"]
+        self.names: dict[int, tuple[str, ...]] = {}
+        for name, number in result["chosen"].items():
+            self.names[number] = (*self.names.get(number, ()), name)
+        if [*boundaries] != [*start.network.boundaries] or slots != start.slots:
+            raise FalconError(
+                f"{where}: this search is about another network ({len(boundaries)} boundaries, "
+                f"T = {slots}) than '{start.network.name}'; give the one that was searched "
+                "(--checkpoint, --pretrained or --network)"
+            )
+        self.delays = [complete(row["delays"], boundaries, slots, where) for row in rows]
+        self.right: list[int] = [row["right"] for row in rows]
+        self.intervals: list[tuple[float, float]] = [row["interval"] for row in rows]
 
     def fits(self, state: StudioState) -> bool:
         """Whether the accuracies hold: they do on any hardware, for this network, T and prefix."""

@@ -91,7 +91,9 @@ class Run:
         if files is None or record["inputs"] != self.inputs(step):
             return False
         paths = {self.path(step.name, name): known for name, known in files.items()}
-        return all(path.is_file() and sha256_of(path) == known for path, known in paths.items())
+        return all(
+            os.path.isfile(path) and sha256_of(path) == known for path, known in paths.items()
+        )
 
     def demand_own(self) -> None:
         """Refuse a folder that holds something and is no run's, before anything is written."""
