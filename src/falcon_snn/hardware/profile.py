@@ -66,7 +66,7 @@ class Profile:
         "or behind it", default="subtracted",
     )  # fmt: skip
     converter_levels: int = _number(
-        "precision", 3, 65535, "levels of the converter, zero among them", default=15
+        "precision", 3, 4095, "levels of the converter, zero among them", default=15
     )
     converter_range: str = _choice(
         "precision", RANGES, "range of a layer's converters; exact: sums are not rounded",
