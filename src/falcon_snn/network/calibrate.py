@@ -6,13 +6,13 @@ the network on a chip without errors, in row groups, in units of a slice.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from falcon_snn.hardware.effects import without_errors
 from falcon_snn.hardware.profile import Profile
 from falcon_snn.network.chip import sampled
 from falcon_snn.network.integer import Running, Snn
@@ -76,11 +76,3 @@ def chosen_range(tally: NDArray[np.int64], codes: int, rule: str) -> float:
         for step in steps
     ]
     return float(steps[int(np.argmin(errors))] * codes)
-
-
-def without_errors(profile: Profile) -> Profile:
-    """The same precision, made perfectly; high resistance stays what it is."""
-    return replace(
-        profile, programming="none", read_noise="none", stuck_hrs_rate=0.0, stuck_lrs_rate=0.0,
-        offset_steps=0.0, column_ohm=0.0, row_ohm=0.0,
-    )  # fmt: skip
