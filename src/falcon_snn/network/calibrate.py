@@ -19,6 +19,7 @@ from falcon_snn.network.integer import Running, Snn
 from falcon_snn.neuron.analog import UNIT
 from falcon_snn.neuron.layers_torch import rows_of
 
+CALIBRATION_CLIPS = 32  # are enough: each layer sees many sums
 _ROWS = 512  # of a layer, evenly chosen: each gives many sums
 _FINE = 16  # bins of a unit
 _INSIDE = 0.999

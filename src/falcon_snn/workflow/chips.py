@@ -11,7 +11,7 @@ import torch
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.effects import effects, is_random
 from falcon_snn.hardware.profile import Profile
-from falcon_snn.network.calibrate import calibrate
+from falcon_snn.network.calibrate import CALIBRATION_CLIPS, calibrate
 from falcon_snn.network.chip import sampled
 from falcon_snn.network.integer import Snn
 from falcon_snn.neuron.packed import count
@@ -25,8 +25,6 @@ from falcon_snn.workflow.watch import SILENT, Watch
 
 if TYPE_CHECKING:
     from falcon_snn.data.examples import Examples
-
-CALIBRATION_CLIPS = 32  # of validation, for the ranges of the converters
 
 
 @dataclass(frozen=True)
