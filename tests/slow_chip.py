@@ -45,7 +45,7 @@ NORMAL = table()
 
 
 def normal(hashed: int) -> float:
-    return float(NORMAL[hashed >> 16])
+    return float(NORMAL[(hashed >> 16) ^ 0x8000])  # the sign bit counts as in two's complement
 
 
 class SlowChip:

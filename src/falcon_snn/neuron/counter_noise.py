@@ -43,7 +43,8 @@ def counters(shape: tuple[int, ...], key: int, device: torch.device) -> Tensor:
 
 def normals(hashes: Tensor) -> Tensor:
     """Standard normal numbers of hashes, float32."""
-    return _table(hashes.device)[(hashes >> 16) & 0xFFFF]
+    place = (hashes >> 16) + _QUANTILES // 2  # the upper half of the bits, from 0 on
+    return _table(hashes.device).index_select(0, place.flatten()).view(hashes.shape)
 
 
 @cache
