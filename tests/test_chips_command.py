@@ -7,14 +7,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tests.other_networks import save_cnn
 from typer.testing import CliRunner
 
 from falcon_snn.cli.main import app
+from falcon_snn.errors import FalconError
 from falcon_snn.hardware.effects import effects, is_random
 from falcon_snn.hardware.profile import load_profile
+from falcon_snn.network.calibrate import calibrate
+from falcon_snn.network.chip import FIRST_CHIP, sampled
+from falcon_snn.training.evaluate import snn_predictions
+from falcon_snn.training.export import load_network
 from falcon_snn.workflow.chips import evaluate_on_chips
 from falcon_snn.workflow.measuring import evaluate
+from falcon_snn.workflow.sources import load_split
 
 NOISY = load_profile("noisy")
 EFFECTS = ["3-bit weights", "converter, 15 levels", "both", "programming, wan2022-1d",
@@ -78,6 +85,38 @@ def test_a_perfect_chip_changes_nothing(case: tuple[Path, Path], schedule: str) 
     (together,) = report.effects
     assert together.changed == (0.0,)
     assert together.accuracies == (report.ideal.accuracy,)
+
+
+def test_delays_are_searched_on_chips(case: tuple[Path, Path], tmp_path: Path) -> None:
+    checkpoint, data = case
+    words = ("search", "--checkpoint", checkpoint, "--data", data, "--hardware", "noisy",
+             "--budget-us", 100, "--random", 1, "--tau", 0, "--eps", 0)  # fmt: skip
+    on_chips = tmp_path / "chips"
+    call(*words, "--chips", 3, "--out", on_chips, "--json")
+    call(*words, "--out", tmp_path / "ideal", "--json")
+    found, ideal = (
+        json.loads((folder / "result.json").read_text())
+        for folder in (on_chips, tmp_path / "ideal")
+    )
+    assert found["settings"]["chips"] == 3
+    assert "chips" not in ideal["settings"]
+    # The first schedule is delay 1 everywhere: right are clips that most of the chips name rightly.
+    snn, metadata = load_network(checkpoint)
+    clips = load_split(data, "validation", None, metadata.words)
+    first = dict.fromkeys(snn.network.boundaries, 1)
+    ranges = calibrate(snn, NOISY, clips.x, None, first)
+    votes = sum(
+        (snn_predictions(sampled(snn, NOISY, FIRST_CHIP + n, ranges), clips, first)
+         == clips.labels).int()
+        for n in range(3)
+    )  # fmt: skip
+    assert isinstance(votes, torch.Tensor)
+    start = next(one for one in found["evaluated"] if set(one["delays"].values()) <= {1})
+    assert start["accuracy"] == pytest.approx(float((votes >= 2).double().mean()))
+    with pytest.raises(FalconError, match="--chips is -1"):
+        call(*words, "--chips", -1, "--out", tmp_path / "none")
+    with pytest.raises(FalconError, match="settings"):
+        call(*words, "--chips", 2, "--out", on_chips, "--resume")
 
 
 def test_effects_are_those_that_a_profile_has() -> None:

@@ -27,6 +27,7 @@ from falcon_snn.neuron.analog import (
 )
 from falcon_snn.neuron.counter_noise import counters, key_of, normals
 
+FIRST_CHIP = 1 << 20  # of training and searches: chips that are tested have small numbers
 Ranges = Mapping[str, float]  # layer to the range of its converters, in units of a slice
 
 

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from falcon_snn.data.examples import Examples
 from falcon_snn.hardware.profile import Profile
 from falcon_snn.network.calibrate import CALIBRATION_CLIPS, calibrate
-from falcon_snn.network.chip import sampled
+from falcon_snn.network.chip import FIRST_CHIP, sampled
 from falcon_snn.network.convert import convert
 from falcon_snn.network.integer import Snn
 from falcon_snn.network.qnn import Qnn
@@ -31,7 +31,6 @@ from falcon_snn.training.recipe import Recipe
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
-FIRST_CHIP = 1 << 20  # in training: chips that are tested have small numbers
 _PLAIN_STEPS = 3  # for compilation, choice of algorithms, the optimiser's state
 
 
