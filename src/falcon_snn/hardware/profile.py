@@ -59,7 +59,7 @@ class Profile:
     tokens_per_copy: int = _number("analog", 1, 65536, "tokens that take turns on one copy")
 
     weight_bits: int = _number("precision", 2, 8, "bits of a weight, sign included", default=8)
-    slice_bits: int = _number("precision", 1, 7, "bits of a slice beside its sign", default=7)
+    slice_bits: int = _number("precision", 1, 8, "bits of a slice beside its sign", default=7)
     input_bits: int = _number("precision", 1, 8, "bits of a count that one pass takes", default=1)
     sensing: str = _choice(
         "precision", ("subtracted", "apart"), "positive and negative current: before the converter "
