@@ -34,6 +34,9 @@ def run(
     tau: float = typer.Option(2.0, help="Smallest rescue score of a step of the search."),
     delta_max: int = typer.Option(3, min=1, help="Longest delay that the search tries."),
     random: int = typer.Option(10, min=0, help="Random schedules beside each chosen one."),
+    chips: int = typer.Option(
+        0, min=0, help="Search, adapt and measure on so many chips of --hardware; 0: ideal."
+    ),
     seed: int = typer.Option(0, min=0, help="Same seed, same result on the CPU."),
     hardware: str | None = options.Hardware,
     attention: str | None = options.Attention,
@@ -52,7 +55,8 @@ def run(
         recipes=_by_phase("--recipe", recipe, names),
         epochs={name: _whole(name, n) for name, n in _by_phase("--epochs", epochs, names).items()},
         phases=phases.split(","), profile=options.choose_profile(hardware, attention), tau=tau,
-        delta_max=delta_max, search_clips=search_clips, random=random, seed=seed, only=only,
+        delta_max=delta_max, search_clips=search_clips, random=random, chips=chips, seed=seed,
+        only=only,
         facts={"command": ["falcon-snn", *sys.argv[1:]],
                "start": pretrained or (start and str(start))},
         watch=TerminalWatch(),

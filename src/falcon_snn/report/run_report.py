@@ -36,6 +36,7 @@ def write_run_report(run: Path, out: Path) -> Path:
     search = read_result(run / "search" / "result.json")
     adapted = read_json(run / "adapt" / "adapted.json")
     test = read_json(run / "measure" / "accuracy.json")
+    chips = run / "measure" / "chips.json"
     energy = _once(read_json(run / "measure" / "energy.json")["configurations"], adapted)
     draw_breakdown(out / ENERGY, f"per inference, {test['clips']:,} test clips", energy)
     conversion = read_json(run / "convert" / "conversion.json")["check"]
@@ -60,7 +61,9 @@ def write_run_report(run: Path, out: Path) -> Path:
         related=_related(network), parameters=parameters, run=facts,
         command=shlex.join(facts.get("command", [])), start=facts.get("start") or "a checkpoint",
         network_sha256=sha256_of(checkpoint), records=records,
-        titles=_titles(schedules), energy=energy, recipes=_recipes(facts["settings"]),
+        titles=_titles(schedules), energy=energy,
+        chips=read_json(chips)["networks"] if chips.exists() else [],
+        recipes=_recipes(facts["settings"]),
     )  # fmt: skip
     return page
 
