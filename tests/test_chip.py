@@ -94,6 +94,19 @@ def test_a_noisy_chip_depends_on_its_seed_and_the_clip_alone(
         assert all(torch.equal(again[name], stream) for name, stream in together.items())
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("profile", [NOISY, replace(NOISY, weight_bits=8, weight_slices=4)])
+def test_a_gpu_gives_the_spikes_of_the_cpu(profile: Profile) -> None:
+    snn, x = convert(trained_like(CNN, 3)), random_inputs(CNN, 64, 3)
+    delays = dict.fromkeys(CNN.boundaries, 1)
+    found = []
+    for device in ("cpu", "cuda"):
+        here = snn.to(device)
+        chip = sampled(here, profile, 7, spans(here, 7.0))
+        found.append({n: s.cpu() for n, s in chip.streams(x.to(device), None, delays).items()})
+    assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
+
+
 def layer(rows: int = 23, outputs: int = 5, top: int = 127) -> torch.Tensor:
     generator = torch.Generator().manual_seed(rows)
     return torch.randint(-top, top + 1, (outputs, 1, 1, rows), generator=generator)

@@ -87,6 +87,17 @@ def test_a_perfect_chip_changes_nothing(case: tuple[Path, Path], schedule: str) 
     assert together.accuracies == (report.ideal.accuracy,)
 
 
+def test_options_that_need_each_other(case: tuple[Path, Path]) -> None:
+    checkpoint, data = case
+    words = ("evaluate", "--checkpoint", checkpoint, "--data", data)
+    with pytest.raises(FalconError, match="add --hardware"):
+        call(*words, "--plot", "chips.png")
+    with pytest.raises(FalconError, match="leave out --backend"):
+        call(*words, "--hardware", "noisy", "--backend", "numba")
+    with pytest.raises(FalconError, match="no such file; shipped profiles are"):
+        call(*words, "--hardware", "none.toml")
+
+
 def test_delays_are_searched_on_chips(case: tuple[Path, Path], tmp_path: Path) -> None:
     checkpoint, data = case
     words = ("search", "--checkpoint", checkpoint, "--data", data, "--hardware", "noisy",

@@ -6,6 +6,7 @@ import typer
 
 from falcon_snn.cli import network_options as options
 from falcon_snn.cli.output import JsonFlag, notice, out, print_json
+from falcon_snn.errors import FalconError
 
 
 def evaluate(
@@ -38,6 +39,10 @@ def evaluate(
     from falcon_snn.workflow.measuring import evaluate as measure
 
     file = options.network_file(checkpoint, pretrained)
+    if hardware is None and (plot is not None or one_layer_at_a_time):
+        raise FalconError("--plot and --one-layer-at-a-time show chips; add --hardware PROFILE")
+    if hardware is not None and backend != "auto":
+        raise FalconError("chips run in torch on every device; leave out --backend")
     if hardware is not None:
         from falcon_snn.cli.chips import show_chips
         from falcon_snn.hardware.profile import load_profile

@@ -6,7 +6,7 @@ drawn once per chip, from its seed, the layer and the cell. All copies of a laye
 each token to arrays of its own) have the same errors: real ones would average out between tokens.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -79,17 +79,16 @@ def sample_array(
         return x.flatten(-2).flatten(-4, -3)
 
     conductances, scales, parts = _cells(rounded, profile, key)
-    scale = torch.tensor(scales, dtype=torch.float64, device=codes.device).view(-1, 1, 1, 1, 1)
     noise, read = None, coefficients(profile.read_noise, profile.read_sigma)
     largest = (1 << input_bits) - 1 if input_bits else 1
     if read:
         conductances, variance = clamped(conductances, polynomial(read, conductances))
-        squares = laid_out((scale**2 * variance).sum(dim=0)) * UNIT**2
+        squares = laid_out(_weighted(variance, [s * s for s in scales])) * UNIT**2
         # Whole numbers whose sums are exact.
         reach = float(squares.sum(dim=1).max()) * largest**2
         unit = 2.0 ** max(-20, 1 + int(max(reach, 1.0)).bit_length() - 24)
         noise = ReadNoise((squares / unit).round().float(), unit, key_of(key, "read"))
-    weight = (laid_out((scale * conductances).sum(dim=0)) * UNIT).round()
+    weight = (laid_out(_weighted(conductances, scales)) * UNIT).round()
     converter = None
     if span is not None:
         signed = profile.sensing == "subtracted"
@@ -146,6 +145,14 @@ def _cells(
         return cells.flatten(0, 1), both, tuple(parts)
     apart = cells.transpose(0, 1).flatten(1, 2)
     return apart, tuple(scales), (*parts, *(-part for part in parts))
+
+
+def _weighted(cells: Tensor, scales: Sequence[float]) -> Tensor:
+    """The sum over bits, one after the other, so that every device rounds alike."""
+    total = cells[0] * scales[0]
+    for cell, scale in zip(cells[1:], scales[1:], strict=True):
+        total = total + cell * scale
+    return total
 
 
 def _offsets(weight: Tensor, parts: int, arrays: int, profile: Profile, key: int) -> Tensor:
