@@ -167,10 +167,11 @@ def test_an_array_runs_as_long_as_its_most_patient_reader() -> None:
     array = Stage("x", "analog", (INPUT,), inner=10, columns=4)
     readers = [Stage(f"q{p}", "quantise", ("x",), prefix=p) for p in (2, 3)]
     graph = Graph("codes", 4, (array, *readers))
-    assert passes(graph, array, qnn=False) == 3
+    profile = load_profile()
+    assert passes(graph, array, profile, qnn=False) == 3
     whole = Graph("codes and spikes", 4, (array, *readers, Stage("n", "neuron", ("x",))))
-    assert passes(whole, array, qnn=False) == 4
-    assert passes(whole, array, qnn=True) == 3  # bits of a count up to 4
+    assert passes(whole, array, profile, qnn=False) == 4
+    assert passes(whole, array, profile, qnn=True) == 3  # bits of a count up to 4
 
 
 @given(cases(), st.integers(1, 20))

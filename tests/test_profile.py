@@ -11,6 +11,7 @@ from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import (
     KEYS,
     TAGS,
+    differences,
     load_profile,
     parse_profile,
     profile_toml,
@@ -19,11 +20,39 @@ from falcon_snn.hardware.profile import (
 )
 
 TEXT = shipped_profiles()["paper"]
+PRECISE = {name for name, key in KEYS.items() if key.section in ("precision", "errors")}
 
 
 def changed(old: str, new: str) -> str:
     assert old in TEXT
     return TEXT.replace(old, new)
+
+
+def chip(*pairs: object) -> str:
+    """The macro as published with some values changed, each in the section of its key."""
+    lines = ['like = "xue2020"']
+    for key, value in zip(pairs[::2], pairs[1::2], strict=True):
+        section = KEYS[str(key)].section if key in KEYS else "errors"
+        shown = f'"{value}"' if isinstance(value, str) else value
+        lines += [f"[{section}]"] if f"[{section}]" not in lines else []
+        lines += [f'{key} = {{ value = {shown}, tag = "assumed", source = "test" }}']
+    return "\n".join(lines)
+
+
+def test_the_macro_as_published_differs_from_the_papers_in_what_it_computes() -> None:
+    paper, macro = load_profile(), load_profile("xue2020")
+    changed = differences(paper, macro)
+    assert changed["weight_bits"] == (8, 3)
+    assert changed["input_bits"] == (1, 2)
+    assert {KEYS[name].section for name in changed} == {"precision", "errors"}
+    assert macro.pass_cycles(160) == paper.pass_cycles(160)
+    assert (paper.bit_passes(3), macro.bit_passes(3)) == (3, 2)
+
+
+def test_an_older_profile_without_precision_and_errors_is_the_ideal_chip() -> None:
+    lines = [line for line in TEXT.splitlines() if line.split(" = ")[0] not in PRECISE]
+    old = parse_profile("\n".join(lines), "old.toml")
+    assert old == load_profile()
 
 
 def test_the_papers_pass_is_188_cycles_and_exact() -> None:
@@ -105,7 +134,17 @@ def test_sharing_a_copy_never_takes_more_turns_than_tokens(share: int, copies: i
         (changed("[digital]", "[digital]\nmux = 1"), r"mux belongs into section \[analog\]"),
         (TEXT.replace("clock_mhz", "# clock_mhz"), r"\[digital\] clock_mhz is missing; allowed"),
         ("name = 3", r"name = 3; allowed: a text"),
-        ('like = "papyrus"', r"like = 'papyrus'; shipped profiles are: 45nm, fitted, paper"),
+        ('like = "papyrus"',
+         r"like = 'papyrus'; shipped profiles are: 45nm, fitted, noisy, paper, xue2020"),
+        (chip("converter_levels", 1), r"converter_levels = 1; allowed: a whole number from 3"),
+        (chip("read_sigma", -0.01), r"read_sigma = -0.01; allowed: a number from 0 to 1"),
+        (chip("stuck_lrs_rate", 1.5), r"stuck_lrs_rate = 1.5; allowed: a number from 0 to 1"),
+        (chip("stuck_hrs_rate", 0.7, "stuck_lrs_rate", 0.7), r"rates? .*add up to 1.4; at most 1"),
+        (chip("programming", "perfect"), r"programming = 'perfect'; allowed: \"none\", \"indep"),
+        (chip("converter_range", "wide"), r"converter_range = 'wide'; allowed: \"exact\", \"unit"),
+        (chip("on_off_ratio", 1.0), r"on_off_ratio = 1.0; allowed: a number from 1.01"),
+        (chip("weight_bits", 8), r"weights of 8 bits have 7 beside the sign, but 1 x 2 bits are"),
+        (chip("adc_bits", 4), r"\[errors\] unknown key 'adc_bits'"),
         ("like = 3", r"like = 3; shipped profiles are"),
         (changed("access_pj", "# access_pj"), r"\[energy\] access_pj is missing; allowed"),
         (changed("value = 32.06", "value = -1"), r"access_pj = -1; allowed: a number from 0"),
@@ -124,7 +163,7 @@ def test_a_broken_profile_is_one_clear_line(text: str, message: str) -> None:
 
 def test_a_missing_or_binary_file_is_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(
-        FalconError, match="no such file; shipped profiles are: 45nm, fitted, paper"
+        FalconError, match="no such file; shipped profiles are: 45nm, fitted, noisy"
     ):
         load_profile(tmp_path / "none.toml")
     (tmp_path / "noise.toml").write_bytes(bytes(range(128, 256)))

@@ -93,6 +93,24 @@ def test_a_run_its_report_and_what_is_done_again(folder: Path) -> None:
     assert pages[0].read_bytes() == pages[1].read_bytes()
 
 
+def test_a_run_on_chips(folder: Path) -> None:
+    profile = folder / "stuck.toml"  # exact sums: quick
+    profile.write_text(
+        'like = "paper"\n[errors]\n'
+        'stuck_hrs_rate = { value = 0.01, tag = "assumed", source = "test" }\n'
+    )
+    call(arguments(folder, "--hardware", str(profile), "--chips", "2", "--random", "0"))
+    search = json.loads((folder / "run" / "search" / "result.json").read_text())
+    assert search["settings"]["chips"] == 2
+    measured = json.loads((folder / "run" / "measure" / "chips.json").read_text())["networks"]
+    assert [row["name"] for row in measured][:3] == ["QNN", "full", "fastest"]
+    for row in measured:
+        assert row["effects"][-1]["name"] == "all together"
+        assert row["effects"][-1]["chips"] == 2
+    page = (folder / "run" / "report" / "report.html").read_text()
+    assert "On chips as they are made" in page
+
+
 def test_the_page_says_what_waiting_cost_and_brought(folder: Path) -> None:
     call(arguments(folder))
     run, out = folder / "run", folder / "page"

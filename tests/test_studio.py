@@ -192,6 +192,7 @@ def test_any_value_of_the_hardware_can_be_changed() -> None:
             typed = key.choices[-1]
         else:
             typed = "7" if getattr(state.profile, key.name) != 7 else "8"
+            typed = typed if key.accepts(int(typed)) else "0.5"  # a rate or a sigma
         changed = states.with_hardware(state, key.name, typed)
         assert str(getattr(changed.profile, key.name)) in (typed, f"{typed}.0")
         assert from_query(dict(parse_qsl(to_query(changed))), first_state()) == changed

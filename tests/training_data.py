@@ -16,6 +16,7 @@ from falcon_snn.training.batches import Clips
 from falcon_snn.training.recipe import load_recipe
 from falcon_snn.training.step import Job
 
+_JOB = ("resume", "model", "teachers", "profile", "facts")
 WORDS = ("down", "left", "right")
 CONFIG = FalconConfig(
     "small", blocks=1, features=8, tokens=10, classes=3, hidden=16, heads=2, ffn=16,
@@ -38,7 +39,7 @@ def make_examples(clips: int, seed: int) -> Examples:
 def make_job(out: Path, phase: str = "qnn", **changes: Any) -> Job:
     """A job that runs in a moment; `changes` are fields of the job or of its recipe."""
     torch.manual_seed(3)
-    fields = {key: changes.pop(key) for key in ("resume", "model", "teachers") if key in changes}
+    fields = {key: changes.pop(key) for key in _JOB if key in changes}
     augment = Augmentation(shift_ms=10, time_masks=1, time_mask_frames=2)
     changes = {"batch": 12, "epochs": 3, "augment": augment, **changes}
     recipe = replace(load_recipe(phase), **changes)

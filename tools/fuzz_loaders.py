@@ -36,6 +36,7 @@ from falcon_snn.pipeline.timing import time_snn
 from falcon_snn.report.results import load_results, read_result, write_result
 from falcon_snn.report.run_files import read_run
 from falcon_snn.report.search_figures import representatives
+from falcon_snn.search.designs import read_space
 from falcon_snn.search.journal import Journal
 from falcon_snn.search.result import read_result as read_search
 from falcon_snn.search.result import same_chosen
@@ -187,6 +188,22 @@ def _recipe(folder: Path) -> list[Path]:
     for path in known.glob("*.toml"):
         write_text(folder / path.name, path.read_text())
     return sorted(folder.iterdir())
+
+
+def _space(folder: Path) -> list[Path]:
+    import falcon_snn.search.designs as designs
+
+    for name in designs.SPACES:
+        known = Path(designs.__file__).parent / "spaces" / f"{name}.toml"
+        write_text(folder / known.name, known.read_text())
+    return sorted(folder.iterdir())
+
+
+def _load_spaces(folder: Path) -> None:
+    for path in folder.iterdir():
+        values = read_space(path)
+        lists = [values["slots"], *values.get("kestrel", {}).values()]
+        assert all(0 <= number <= 4096 for numbers in lists for number in numbers)
 
 
 def _load_recipes(folder: Path) -> None:
@@ -438,6 +455,7 @@ LOADERS = (
     Loader("schedule in studio", _schedule, _load_in_studio, 0.2),
     Loader("address of the studio", _address, _load_address, 0.5),
     Loader("recipe", _recipe, _load_recipes),
+    Loader("space of designs", _space, _load_spaces, 0.5),
     Loader("search result", _search, _load_search),
     Loader("search journal", _journal, _load_journal),
     Loader("run folder", _run, _load_run),

@@ -27,9 +27,13 @@ def adapt(
     resume: bool = typer.Option(False, help="Continue the run in --out if there is one."),
     teacher: list[Path] = options.Teacher,
     compiled: bool | None = options.Compiled,
+    hardware: str | None = typer.Option(
+        None, help="Learn on chips of this profile, with its precision and its errors."
+    ),
 ) -> None:
     """Adapt a network to a schedule: spike-based QAT, neuron tuning, both together."""
     from falcon_snn.cli.watch import TerminalWatch
+    from falcon_snn.hardware.profile import load_profile
     from falcon_snn.training.checkpoint import load_metadata
     from falcon_snn.training.recipe import PHASES
     from falcon_snn.workflow.networks import delays_of
@@ -45,6 +49,7 @@ def adapt(
         checkpoint, delays_of(schedule, metadata.network, metadata.delays), data, out,
         phases=names, recipes=dict(zip(names, recipe, strict=False)), qk_prefix=qk_prefix,
         epochs=epochs, seed=seed, devices=devices, resume=resume, teachers=teacher,
-        compiled=compiled, schedule=schedule, watch=TerminalWatch(),
+        compiled=compiled, schedule=schedule,
+        profile=None if hardware is None else load_profile(hardware), watch=TerminalWatch(),
     )  # fmt: skip
     notice(f"best validation accuracy {best:.2f} %: {out / 'best.safetensors'}")

@@ -6,6 +6,7 @@ import typer
 
 from falcon_snn.cli import network_options as options
 from falcon_snn.cli.output import JsonFlag, notice, out, print_json
+from falcon_snn.errors import FalconError
 
 
 def evaluate(
@@ -26,6 +27,15 @@ def evaluate(
         "white noise to images and arrays; always the same.",
     ),
     backend: str = typer.Option("auto", help="auto, torch, numba or triton."),
+    hardware: str | None = typer.Option(
+        None, help="On chips of this profile, with its precision and its errors."
+    ),
+    chips: int = typer.Option(5, min=1, help="With --hardware: how many chips."),
+    seed: int = typer.Option(0, min=0, help="With --hardware: of the first chip."),
+    one_layer_at_a_time: bool = typer.Option(
+        False, "--one-layer-at-a-time", help="With --hardware: also each layer alone on the chip."
+    ),
+    plot: Path | None = typer.Option(None, help="With --hardware: a picture of all chips."),
     as_json: bool = JsonFlag,
 ) -> None:
     """Measure the accuracy of a network under a schedule of firing delays."""
@@ -34,6 +44,25 @@ def evaluate(
     from falcon_snn.workflow.measuring import evaluate as measure
 
     file = options.network_file(checkpoint, pretrained)
+    if hardware is None and (plot is not None or one_layer_at_a_time):
+        raise FalconError("--plot and --one-layer-at-a-time show chips; add --hardware PROFILE")
+    if hardware is not None and backend != "auto":
+        raise FalconError("chips run in torch on every device; leave out --backend")
+    if hardware is not None:
+        from falcon_snn.cli.chips import show_chips
+        from falcon_snn.hardware.profile import load_profile
+        from falcon_snn.workflow.chips import evaluate_on_chips
+
+        report = evaluate_on_chips(
+            file, data, load_profile(hardware), chips=chips, seed=seed, schedule=schedule,
+            split=split, qk_prefix=qk_prefix, limit=limit, layer_by_layer=one_layer_at_a_time,
+            watch=TerminalWatch(),
+        )  # fmt: skip
+        network = load_metadata(file).network
+        facts = {"checkpoint": str(file), "network": network.name, "data": data, "split": split,
+                 "seed": seed}  # fmt: skip
+        show_chips(report, facts, plot, as_json)
+        return
     found = measure(
         file, data, schedule=schedule, split=split, qk_prefix=qk_prefix, limit=limit,
         backend=backend, noise_db=noise, watch=TerminalWatch(),

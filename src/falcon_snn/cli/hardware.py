@@ -7,7 +7,7 @@ import typer
 from falcon_snn.cli.output import JsonFlag, notice, out, print_json
 from falcon_snn.errors import FalconError
 from falcon_snn.files import write_text
-from falcon_snn.hardware.profile import KEYS, load_profile, shipped_profiles
+from falcon_snn.hardware.profile import KEYS, differences, load_profile, shipped_profiles
 
 app = typer.Typer(no_args_is_help=True, help="Copy a hardware profile to edit it, or show one.")
 
@@ -45,8 +45,9 @@ def show(
         }
         for key in KEYS.values()
     ]
+    changes = differences(load_profile(), loaded)
     if as_json:
-        print_json({"name": loaded.name, "values": rows})
+        print_json({"name": loaded.name, "values": rows, "differs_from_paper": changes})
         return
     from rich.table import Table
 
@@ -60,3 +61,5 @@ def show(
     out.print(f"[bold]{loaded.name}[/]: one access {loaded.t_cycle_ns:g} ns, "
               f"one cycle {loaded.cycle_ns:g} ns")  # fmt: skip
     out.print(table)
+    for key, (paper, own) in changes.items():
+        out.print(f"{key} ({KEYS[key].meaning}): {paper} in 'paper', here {own}", style="dim")

@@ -37,6 +37,9 @@ def run(
     noise: float | None = typer.Option(
         None, help="Measure on test clips with noise at this ratio in dB, too (see evaluate)."
     ),
+    chips: int = typer.Option(
+        0, min=0, help="Search, adapt and measure on so many chips of --hardware; 0: ideal."
+    ),
     seed: int = typer.Option(0, min=0, help="Same seed, same result on the CPU."),
     hardware: str | None = options.Hardware,
     attention: str | None = options.Attention,
@@ -55,7 +58,8 @@ def run(
         recipes=by_phase("--recipe", recipe, names),
         epochs={name: _whole(name, n) for name, n in by_phase("--epochs", epochs, names).items()},
         phases=phases.split(","), profile=options.choose_profile(hardware, attention), tau=tau,
-        delta_max=delta_max, search_clips=search_clips, random=random, noise_db=noise, seed=seed,
+        delta_max=delta_max, search_clips=search_clips, random=random, noise_db=noise, chips=chips,
+        seed=seed,
         only=only,
         facts={"command": ["falcon-snn", *sys.argv[1:]],
                "start": pretrained or (start and str(start))},

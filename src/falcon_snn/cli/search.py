@@ -41,6 +41,9 @@ def search(
         "auto", help="auto, cpu or cuda; ray workers take a GPU only if told cuda."
     ),
     hardware: str | None = options.Hardware,
+    chips: int = typer.Option(
+        0, help="Chips of --hardware, of which most must name a clip rightly; 0: the ideal chip."
+    ),
     attention: str | None = options.Attention,
     resume: bool = typer.Option(False, "--resume", help="Go on with an interrupted search."),
     as_json: bool = JsonFlag,
@@ -60,7 +63,7 @@ def search(
         options.network_file(checkpoint, pretrained), data, folder,
         SearchSettings(
             method, tau, eps, delta_max, budget_us, evaluations, split_half, limit, random, seed,
-            engine, workers, ray_address, device,
+            engine, workers, ray_address, device, chips,
         ),
         profile=options.choose_profile(hardware, attention), resume=resume, watch=TerminalWatch(),
     )  # fmt: skip

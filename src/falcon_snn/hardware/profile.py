@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 
 from falcon_snn.errors import FalconError
 from falcon_snn.files import parse_toml, read_text
+from falcon_snn.hardware.cells import SIGMAS
 
 TAGS = ("measured", "inferred", "fitted", "assumed")
+RANGES = ("exact", "unit", "least-squares", "quantile")  # see `network/calibrate.py`
 
 
 class Source(NamedTuple):
@@ -35,8 +37,8 @@ def _unit(meaning: str) -> Any:
     return _number("area", 0, 1e6, meaning, default=None)
 
 
-def _choice(section: str, choices: tuple[str, ...], meaning: str) -> Any:
-    return field(metadata={"section": section, "choices": choices, "meaning": meaning})
+def _choice(section: str, choices: tuple[str, ...], meaning: str, **more: Any) -> Any:
+    return field(metadata={"section": section, "choices": choices, "meaning": meaning}, **more)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +58,48 @@ class Profile:
     weight_slices: int = _number("analog", 1, 16, "columns that hold one weight")
     hand_over_cycles: int = _number("analog", 0, 65536, "digital cycles to hand a sum over")
     tokens_per_copy: int = _number("analog", 1, 65536, "tokens that take turns on one copy")
+
+    weight_bits: int = _number("precision", 2, 8, "bits of a weight, sign included", default=8)
+    slice_bits: int = _number("precision", 1, 8, "bits of a slice beside its sign", default=7)
+    input_bits: int = _number("precision", 1, 8, "bits of a count that one pass takes", default=1)
+    sensing: str = _choice(
+        "precision", ("subtracted", "apart"), "positive and negative current: before the converter "
+        "or behind it", default="subtracted",
+    )  # fmt: skip
+    converter_levels: int = _number(
+        "precision", 3, 4095, "levels of the converter, zero among them", default=15
+    )
+    converter_range: str = _choice(
+        "precision", RANGES, "range of a layer's converters; exact: sums are not rounded",
+        default="exact",
+    )  # fmt: skip
+
+    programming: str = _choice(
+        "errors", tuple(SIGMAS), "error of a written cell, drawn once", default="none"
+    )
+    programming_sigma: float = _number(
+        "errors", 0, 1, "of independent (of LRS) or proportional error", default=0.0
+    )
+    read_noise: str = _choice(
+        "errors", ("none", "independent", "proportional"), "noise of a cell at every access",
+        default="none",
+    )  # fmt: skip
+    read_sigma: float = _number("errors", 0, 1, "of read noise, as programming", default=0.0)
+    stuck_hrs_rate: float = _number("errors", 0, 1, "part of the cells stuck at HRS", default=0.0)
+    stuck_lrs_rate: float = _number("errors", 0, 1, "part of the cells stuck at LRS", default=0.0)
+    offset_steps: float = _number(
+        "errors", 0, 100, "sigma of a converter's offset, in its steps", default=0.0
+    )
+    on_off_ratio: float = _number(
+        "errors", 1.01, 1e12, "conductance of LRS over that of HRS", default=1e12
+    )
+    lrs_kohm: float = _number("errors", 0.001, 1e6, "resistance of a cell in LRS", default=10.0)
+    column_ohm: float = _number(
+        "errors", 0, 1e6, "wire of a column, from one cell to the next", default=0.0
+    )
+    row_ohm: float = _number(
+        "errors", 0, 1e6, "wire that feeds the rows, from one to the next", default=0.0
+    )
 
     clock_mhz: float = _number("digital", 0.001, 1e5, "digital clock")
     neuron_step_cycles: int = _number("digital", 0, 65536, "scale, IF update and register")
@@ -114,6 +158,19 @@ class Profile:
                 f"profile '{self.name}': the shares of an access add up to {total:g} %, not 100; "
                 f"they are {names}"
             )
+        held = self.slice_bits * self.weight_slices
+        if held < self.weight_bits - 1:
+            raise FalconError(
+                f"profile '{self.name}': weights of {self.weight_bits} bits have "
+                f"{self.weight_bits - 1} beside the sign, but {self.weight_slices} x "
+                f"{self.slice_bits} bits are held; raise weight_slices or lower weight_bits"
+            )
+        if self.stuck_hrs_rate + self.stuck_lrs_rate > 1:
+            raise FalconError(
+                f"profile '{self.name}': stuck_hrs_rate and stuck_lrs_rate add up to "
+                f"{self.stuck_hrs_rate + self.stuck_lrs_rate:g}; at most 1 of the cells can be "
+                "stuck"
+            )
 
     @property
     def cycle_ns(self) -> float:
@@ -134,6 +191,10 @@ class Profile:
     def tile_row_groups(self) -> int:
         """Row groups of a full tile, ceil(R_tile / N_active)."""
         return -(-self.tile_rows // self.active_rows)
+
+    def bit_passes(self, bits: int) -> int:
+        """Passes of a count of some bits, of which one pass takes `input_bits`."""
+        return -(-bits // self.input_bits)
 
     def row_groups(self, inner: int) -> int:
         """Row groups of a layer with K inputs, ceil(min(K, R_tile) / N_active)."""
@@ -215,6 +276,12 @@ def with_value(profile: Profile, key: str, value: Any) -> Profile:
     """The profile with one value changed, by the name of its key."""
     changes: dict[str, Any] = {key: value}
     return replace(profile, **changes)
+
+
+def differences(first: Profile, second: Profile) -> dict[str, tuple[Any, Any]]:
+    """The keys whose values differ, each with both values."""
+    pairs = {name: (getattr(first, name), getattr(second, name)) for name in KEYS}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def _keys() -> dict[str, Key]:

@@ -5,7 +5,7 @@ at any stage from the streams that were kept: that is what makes the delay searc
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
@@ -15,8 +15,10 @@ from falcon_snn.errors import FalconError
 from falcon_snn.network.description import Network
 from falcon_snn.network.operations.attention import MAX_PADDING
 from falcon_snn.network.parts import array_weights
+from falcon_snn.network.product import Product
 from falcon_snn.network.stage import Stage
 from falcon_snn.neuron import layers
+from falcon_snn.neuron.analog import AnalogArray, clip_keys
 from falcon_snn.neuron.packed import count
 
 Streams = dict[str, Tensor]  # stage name to packed spikes with their border (codes: int8)
@@ -28,6 +30,7 @@ class Snn:
 
     network: Network
     tensors: dict[str, Tensor]
+    chip: Mapping[str, AnalogArray] = field(default_factory=dict)  # weights on a sampled chip
 
     @property
     def device(self) -> torch.device:
@@ -45,6 +48,7 @@ class Snn:
         }
 
     def to(self, device: torch.device | str) -> "Snn":
+        """On another device; chips are sampled on theirs."""
         return Snn(self.network, {name: t.to(device) for name, t in self.tensors.items()})
 
     def predict(
@@ -122,8 +126,23 @@ class Running:
     def tensor(self, stage: str, part: str) -> Tensor:
         return self.snn.tensors[f"{stage}.{part}"]
 
-    def array(self, stage: str, suffix: str) -> Tensor:
-        return self.snn.arrays[f"{stage}.weight{suffix}"]
+    def term(self, stage: str, suffix: str, reads: str, product: Product | None) -> layers.Term:
+        """One input of a stage: the one place where spikes meet weights, or a chip's."""
+        stream, border = self.streams[reads], self.network.borders[reads]
+        factor = self.tensor(stage, f"factor{suffix}")
+        if product is None:
+            return layers.Term(stream, factor, border=border)
+        name = f"{stage}.weight{suffix}"
+        _, stride, padding = product.window()
+        array = self.snn.chip.get(name)
+        chip = None if array is None else (array, self.clip_keys if array.noise else None)
+        weight = self.snn.arrays[name]
+        return layers.Term(stream, factor, weight, stride, padding, border, chip=chip)
+
+    @cached_property
+    def clip_keys(self) -> Tensor:
+        """What fresh noise knows a clip by."""
+        return clip_keys(self.inner(self.network.source.name))
 
     def neurons(self, stage: str) -> layers.IntegerNeurons:
         static, initial, threshold = (

@@ -4,14 +4,15 @@ A layer's numbers are rounded once, at conversion, onto an int32 grid that canno
 that every backend adds and compares integers, so all of them give the same spikes bit for bit.
 
 Backends: `triton` (fused kernels for GPUs), `numba` (event-driven kernels for CPUs) and `torch`
-(matrix products in float32, whose sums of integers below 2^24 are exact in any order).
+(matrix products in float32, whose sums of integers below 2^24 are exact in any order). What runs on
+a sampled chip (`analog`) runs in torch on every device.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -19,6 +20,9 @@ from torch import Tensor
 from falcon_snn.errors import FalconError
 from falcon_snn.neuron.integer import check_parameters
 from falcon_snn.neuron.parameters import check_delay
+
+if TYPE_CHECKING:
+    from falcon_snn.neuron.analog import AnalogArray
 
 BACKENDS = ("torch", "numba", "triton")
 
@@ -47,6 +51,8 @@ class Term:
     stride: Pair = (1, 1)
     padding: Pair = (0, 0)  # no wider than the border
     border: Pair = (0, 0)  # the silent border that `packed` has
+    # The weights on a sampled chip, and what its noise knows the clips by.
+    chip: "tuple[AnalogArray, Tensor | None] | None" = field(default=None, kw_only=True)
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -133,6 +139,8 @@ def fire(
     )  # fmt: skip
     if min(border) < 0:
         raise FalconError(f"a border of {border}; it cannot be negative")
+    if any(term.chip for term in terms):
+        backend = "torch"  # the one that knows chips
     return _layers(backend).fire(terms, neurons, slots, check_delay(delay, slots), border)
 
 
@@ -145,7 +153,7 @@ def codes(term: Term, bias: Tensor, shift: Tensor, first: int, backend: str) -> 
     if term.weight is None or term.weight.shape[1:3] != (1, 1) or not term.flat:
         raise FalconError("codes take a 1x1 kernel with stride 1 on spikes without a border")
     check_parameters(term.shape[3], first, term.factor, bias, shift)
-    return _layers(backend).codes(term, bias, shift, first)
+    return _layers("torch" if term.chip else backend).codes(term, bias, shift, first)
 
 
 def attention(

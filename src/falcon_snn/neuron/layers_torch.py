@@ -8,17 +8,22 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from falcon_snn.neuron import integer
+from falcon_snn.neuron.analog import UNIT
 from falcon_snn.neuron.layers import token_mask
 from falcon_snn.neuron.packed import count, encoding_tensor, unpack
 
 if TYPE_CHECKING:
     from falcon_snn.neuron.layers import AttentionCurve, IntegerNeurons, Pair, Term
 
+_ROOM = 1 << 30  # of a membrane's input over all slots
+
 
 def fire(
     terms: Sequence["Term"], neurons: "IntegerNeurons", slots: int, delay: int, border: "Pair"
 ) -> Tensor:
     full = delay == slots  # all input is in before the first decision, so counts will do
+    if any(term.chip for term in terms):
+        return _fire_on_chip(terms, neurons, slots, delay, border)
     sums = [_sums(term, slots, full=full) for term in terms]
     currents, factor = sums[0], terms[0].factor
     if len(terms) == 2:
@@ -32,6 +37,48 @@ def fire(
             threshold=neurons.threshold, factor=factor,
         )  # fmt: skip
     return with_border(out.view(terms[0].shape), border)
+
+
+def _fire_on_chip(
+    terms: Sequence["Term"], neurons: "IntegerNeurons", slots: int, delay: int, border: "Pair"
+) -> Tensor:
+    """The same with what converters gave; a slot's input saturates where an int32 would overflow.
+
+    Exact sums never reach that (`network/fixed_point.py`).
+    """
+    full = delay == slots
+    added = [_chip_currents(term, slots) for term in terms]
+    currents = sum(one.sum(dim=0, keepdim=True) if full else one for one in added)
+    assert isinstance(currents, Tensor)
+    limit = float(_ROOM if full else _ROOM // slots)
+    currents = currents.clamp(-limit, limit).int()
+    one = torch.ones_like(neurons.threshold)
+    if full:
+        out = full_lookahead(currents[0], one, neurons, slots, "torch")
+    else:
+        out = integer.fire_integer(
+            currents, delay, initial=neurons.initial, static_per_slot=neurons.static,
+            threshold=neurons.threshold, factor=one,
+        )  # fmt: skip
+    return with_border(out.view(terms[0].shape), border)
+
+
+def _chip_currents(term: "Term", slots: int) -> Tensor:
+    """What a term adds to the membrane in each pass, whole numbers as float64 [pass, row, output].
+
+    Products of a factor and a sum stay below 2^53 wherever the membrane does not saturate.
+    """
+    factor = term.factor.double()
+    if term.chip is None:
+        return factor * _sums(term, slots, full=False).double()
+    array, clips = term.chip
+    return (factor * array.sums(rows_of(term), slots, clips) / UNIT).floor()
+
+
+def rows_of(term: "Term") -> Tensor:
+    """The packed spikes that each output of a layer of weights sees, [row, input]."""
+    assert term.weight is not None
+    return _windows(term.window(), term.weight, term.stride)
 
 
 def _sums(term: "Term", slots: int, *, full: bool) -> Tensor:
@@ -51,6 +98,10 @@ def _windows(x: Tensor, weight: Tensor, stride: "Pair") -> Tensor:
 
 def codes(term: "Term", bias: Tensor, shift: Tensor, first: int) -> Tensor:
     assert term.weight is not None
+    if term.chip is not None:
+        level = _chip_currents(term, first).sum(dim=0) + bias
+        code = (level / torch.exp2(shift.double())).floor().clamp(-127, 127)
+        return code.to(torch.int8).view(term.shape)
     total = _product(count(term.packed, first), term.weight).int()
     return ((total * term.factor + bias) >> shift).clamp(-127, 127).to(torch.int8)
 

@@ -1,8 +1,9 @@
 """Energy of one inference: operations and macro accesses of a stage graph, with measured spikes.
 
 The spiking network drives one slot after the other into its arrays, the QNN one bit plane of its
-counts after the other; both read every row group and every column group in each pass, whatever the
-data. A Q/K prefix of p slots ends the passes of Q and K after p.
+counts after the other, or several where a pass takes several bits; both read every row group and
+every column group in each pass, whatever the data. A Q/K prefix of p slots ends the passes of Q and
+K after p.
 """
 
 from collections.abc import Mapping
@@ -133,10 +134,10 @@ def layer_name(stage: Stage) -> str:
     return stage.name.removesuffix(".array")
 
 
-def passes(graph: Graph, stage: Stage, *, qnn: bool) -> int:
-    """Passes of an analog stage: b bit planes, T slots, or p slots where only a prefix is read."""
+def passes(graph: Graph, stage: Stage, profile: Profile, *, qnn: bool) -> int:
+    """Passes of an analog stage: of b bits, T slots, or p slots where only a prefix is read."""
     if qnn:
-        return graph.bits
+        return profile.bit_passes(graph.bits)
     readers = [other for other in graph.stages if stage.name in other.after]
     prefixes = [
         other.prefix or graph.slots if other.kind == "quantise" else graph.slots
@@ -147,7 +148,7 @@ def passes(graph: Graph, stage: Stage, *, qnn: bool) -> int:
 
 def _analog_work(timing: Timing, stage: Stage, activity: Activity) -> AnalogWork:
     profile, graph = timing.profile, timing.graph
-    count = passes(graph, stage, qnn=timing.delays is None)
+    count = passes(graph, stage, profile, qnn=timing.delays is None)
     runs = [n for n, step in enumerate(timing.steps) if step.stage == stage.name][:count]
     window_us = timing.us(timing.ends[runs[-1]] - timing.starts[runs[0]])
     column_groups = profile.column_groups(stage.columns)

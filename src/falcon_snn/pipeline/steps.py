@@ -91,19 +91,21 @@ def snn_plan(graph: Graph, delays: Mapping[str, int], profile: Profile) -> Plan:
 def qnn_plan(graph: Graph, profile: Profile, style: QnnStyle = "strict") -> Plan:
     """The quantised network of the same graph.
 
-    `strict` is the paper's: a layer waits for the whole of the one before, b passes each.
+    `strict` is the paper's: a layer waits for the whole of the one before, and takes b passes,
+    or fewer where a pass takes several bits.
     `bit-parallel` drives all bits at once: one pass. `overlapped` starts a row group of a layer
     as soon as the outputs that feed it are quantised, which is possible once the layer before is
     at its last row group; outputs leave in as many parts as a full tile has row groups.
     """
     plan = Plan(graph, profile)
     parts = profile.tile_row_groups if style == "overlapped" else 1
+    planes = profile.bit_passes(graph.bits)
     for stage in graph.stages:
         if stage.kind == "analog":
             if style == "overlapped":
                 _row_group_passes(plan, stage, parts)
             else:
-                _bit_passes(plan, stage, 1 if style == "bit-parallel" else graph.bits)
+                _bit_passes(plan, stage, 1 if style == "bit-parallel" else planes)
         elif stage.kind in ("product", "elementwise"):
             _digital(plan, stage, parts)
         else:
@@ -184,9 +186,10 @@ def _bit_passes(plan: Plan, stage: Stage, passes: int) -> None:
 
 
 def _row_group_passes(plan: Plan, stage: Stage, parts: int) -> None:
-    """b bits of row group 0, then of row group 1, ...; the last one column part by column part."""
+    """All bits of row group 0, then of row group 1, ...; the last one column part by part."""
     groups = plan.profile.row_groups(stage.inner)
-    total = plan.graph.bits * plan.profile.pass_cycles(stage.inner, stage.copies)
+    planes = plan.profile.bit_passes(plan.graph.bits)
+    total = planes * plan.profile.pass_cycles(stage.inner, stage.copies)
     before: tuple[int, ...] = ()
     for group in range(groups):
         needed = -(-(group + 1) * parts // groups) - 1

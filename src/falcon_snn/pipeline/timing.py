@@ -154,7 +154,7 @@ class LocalCycles(NamedTuple):
 
     layer: str
     accesses: int  # N_cycle of one pass
-    qnn: int  # C_Q = b * N_cycle
+    qnn: int  # C_Q = b * N_cycle; of several bits a pass, fewer
     snn: int  # C_S = T * N_cycle
 
 
@@ -165,7 +165,8 @@ def local_cycles(graph: Graph, profile: Profile) -> list[LocalCycles]:
         if stage.kind == "analog":
             one = profile.accesses(stage.inner)
             name = stage.name.removesuffix(".array")
-            rows.append(LocalCycles(name, one, graph.bits * one, graph.slots * one))
+            planes = profile.bit_passes(graph.bits)
+            rows.append(LocalCycles(name, one, planes * one, graph.slots * one))
     return rows
 
 

@@ -49,7 +49,11 @@ def energy_report(
              "on_front": one.name in front, **_row(one.energy)}
             for one in configurations
         ],
-        "weight_slices": [_slices(main.energy, count) for count in SLICES],
+        "weight_slices": [
+            _slices(main.energy, count)
+            for count in SLICES
+            if count * profile.slice_bits >= profile.weight_bits - 1
+        ],
         "published": published(setting, main),
         "profile": [
             {"key": name, "value": getattr(profile, name), "tag": profile.sources[name].tag,

@@ -64,12 +64,30 @@ class _Adapted(TypedDict):
 class _Tested(TypedDict):
     percent: float
     interval: tuple[float, float]
+    noisy_percent: NotRequired[float]
 
 
 class _Test(TypedDict):
     clips: int
+    noise_db: NotRequired[float | None]
     networks: dict[str, _Tested]
     before: dict[str, _Tested]
+
+
+class _Effect(TypedDict):
+    name: str
+    mean: float
+    worst: float
+
+
+class _OnChips(TypedDict):
+    name: str
+    ideal: float
+    effects: list[_Effect]
+
+
+class _Chips(TypedDict):
+    networks: list[_OnChips]
 
 
 class _EnergyRow(TypedDict):
@@ -122,6 +140,7 @@ class RunFiles:
     adapted: dict[str, Any]
     test: dict[str, Any]
     energy: list[dict[str, Any]]
+    chips: list[dict[str, Any]]  # empty: the run knows the ideal chip alone
     conversion: dict[str, Any]
     data: dict[str, Any]
     profile: Profile
@@ -151,6 +170,11 @@ def read_run(run: Path) -> RunFiles:
     ):
         if not good:
             raise FalconError(f"{run / path}: not what a run writes there; run it again")
+    on_chips = run / "measure" / "chips.json"
+    chips = _read(on_chips, _Chips)["networks"] if on_chips.exists() else []
+    effects = [[effect["name"] for effect in row["effects"]] for row in chips]
+    if any(not names or names != effects[0] for names in effects):
+        raise FalconError(f"{on_chips}: not what a run writes there; run it again")
     phases = list(facts["settings"]["adapt_recipes"])
     folders = {row["folder"] for row in adapted.values()}
     trained = (run / "qnn" / CURVES).exists()
@@ -161,6 +185,7 @@ def read_run(run: Path) -> RunFiles:
         adapted=adapted,
         test=test,
         energy=energy,
+        chips=chips,
         conversion=_read(run / "convert" / "conversion.json", _Conversion)["check"],
         data=_read(run / "features" / "facts.json", _Data),
         profile=parse_profile(read_text(run / HARDWARE), str(run / HARDWARE)),

@@ -52,7 +52,8 @@ def write_run_report(run: Path, out: Path) -> Path:
         related=_related(network), parameters=parameters, run=facts,
         command=shlex.join(facts.get("command", [])), start=facts.get("start") or "a checkpoint",
         network_sha256=sha256_of(checkpoint), records=held.records,
-        titles=_titles(schedules), energy=energy, recipes=_recipes(facts["settings"]),
+        titles=_titles(schedules), energy=energy, chips=held.chips,
+        recipes=_recipes(facts["settings"]),
     )  # fmt: skip
     return page
 

@@ -4,7 +4,6 @@ Latency and tiles are exact, and the energy is the least that a design can need 
 so what breaks a limit is known before a single step is trained.
 """
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import combinations_with_replacement, islice, product
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from falcon_snn.errors import FalconError
+from falcon_snn.files import read_toml
 from falcon_snn.hardware.profile import Profile
 from falcon_snn.network.activity import least_energy
 from falcon_snn.network.description import Network
@@ -95,15 +95,9 @@ class Space:
 def read_space(source: str | Path) -> dict[str, Any]:
     """A space by name or from a TOML file, checked."""
     path = _FOLDER / f"{source}.toml" if str(source) in SPACES else Path(source)
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise FalconError(
-            f"no space '{source}'; give a TOML file or one of {', '.join(SPACES)}"
-        ) from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise FalconError(f"{path}: not a readable TOML file ({str(error)[:80]})") from None
-    return parse_space(values, str(path))
+    if not path.exists():
+        raise FalconError(f"no space '{source}'; give a TOML file or one of {', '.join(SPACES)}")
+    return parse_space(read_toml(path), str(path))
 
 
 def parse_space(values: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """What a search asks of a network: which clips are right under a schedule."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -19,6 +20,24 @@ class Predictor(Protocol):
 
     def correct(self, delays: Delays) -> Correct:
         """For each clip, whether the network under this schedule names it rightly."""
+
+
+@dataclass(frozen=True)
+class Majority:
+    """Several predictors of the same clips, such as chips: a clip is right where most say so.
+
+    So a clip counts once, as the statistics of a search demand.
+    """
+
+    predictors: Sequence[Predictor]
+
+    def start_from(self, delays: Delays) -> None:
+        for predictor in self.predictors:
+            predictor.start_from(delays)
+
+    def correct(self, delays: Delays) -> Correct:
+        votes = sum(predictor.correct(delays).astype(np.int64) for predictor in self.predictors)
+        return np.asarray(2 * votes > len(self.predictors), dtype=np.bool_)
 
 
 # Evaluates candidates, given the schedule at which the search stands; answers in any order.

@@ -7,11 +7,15 @@ import torch
 from torch import Tensor, nn
 
 from falcon_snn.data.examples import Examples
+from falcon_snn.hardware.profile import Profile
+from falcon_snn.network.calibrate import CALIBRATION_CLIPS, calibrate
+from falcon_snn.network.chip import sampled
 from falcon_snn.network.convert import convert
 from falcon_snn.network.integer import Snn
 from falcon_snn.network.qnn import Qnn
 from falcon_snn.pipeline.schedule import Delays
 
+VALIDATION_CHIP = 1 << 19  # between those that are tested and those of training
 Advance = Callable[[int], None]
 
 
@@ -70,13 +74,24 @@ def class_weights(labels: Tensor, classes: int, power: float) -> Tensor:
 
 
 def validate(
-    model: nn.Module, examples: Examples, delays: Delays | None, class_weight: float = 0.0
-) -> float:
-    """Validation accuracy in percent: of the SNN under `delays`, or of the QNN without them."""
+    model: nn.Module, examples: Examples, delays: Delays | None, class_weight: float = 0.0,
+    profile: Profile | None = None,
+) -> float:  # fmt: skip
+    """Validation accuracy in percent: of the SNN under `delays`, or of the QNN without them.
+
+    With a profile, on one of its chips, of which the first clips set the converters.
+    """
     if delays is None:
         return accuracy(qnn_predictions(model, examples), examples, class_weight)
     assert isinstance(model, Qnn)
-    found = snn_predictions(convert(model), examples, delays)
+    snn = convert(model)
+    if profile is not None:
+        x, lengths = next(batches(examples, snn.device))
+        few = slice(CALIBRATION_CLIPS)
+        some = None if lengths is None else lengths[few]
+        ranges = calibrate(snn, profile, x[few], some, delays)
+        snn = sampled(snn, profile, VALIDATION_CHIP, ranges)
+    found = snn_predictions(snn, examples, delays)
     return accuracy(found, examples, class_weight)
 
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from falcon_snn.errors import FalconError
 from falcon_snn.files import read_json_lines, write_text
 from falcon_snn.forms import shaped
+from falcon_snn.network.parts import Weights
 from falcon_snn.network.quantise import Counter
 from falcon_snn.network.teacher import Teacher
 from falcon_snn.training.batches import epoch_seed
@@ -71,7 +72,7 @@ def train(job: Job, fabric: "Fabric", watch: Watch = lambda clips, ended: None) 
         begin = time.perf_counter()
         # Dropout draws from torch's own generator: a run that is continued must draw the same.
         torch.manual_seed(epoch_seed(job.seed, state.epoch, DROPOUT_STREAM + fabric.global_rank))
-        step.sums.zero_()
+        step.begin_epoch(state.steps_done)
         done = 0
         for batch in job.clips.epoch(job.seed, state.epoch, fabric.global_rank, fabric.world_size):
             state.set_rates()
@@ -87,7 +88,7 @@ def train(job: Job, fabric: "Fabric", watch: Watch = lambda clips, ended: None) 
                 f"the loss is no longer finite in epoch {state.epoch + 1}; lower the recipe's rates"
             )
         accuracy = validate(
-            state.shadow or job.model, validation, job.delays, job.recipe.class_weight
+            state.shadow or job.model, validation, job.delays, job.recipe.class_weight, job.profile
         )
         result = state.end_epoch(
             loss=loss_sum / done,
@@ -142,6 +143,11 @@ class _State:
                     parameter.clamp_(recipe.threshold_low, recipe.threshold_high)
                 else:
                     parameter.clamp_(recipe.offset_low, recipe.offset_high)
+        if recipe.weight_clip:
+            for part in self.job.model.modules():
+                if isinstance(part, Weights):
+                    limit = recipe.weight_clip * part.weight.std()
+                    part.weight.clamp_(-limit, limit)
         if self.shadow is not None:
             # Early on the average reaches back over a tenth of the steps, not to the start.
             decay = min(recipe.ema, self.steps_done / (self.steps_done + 10))
@@ -204,7 +210,8 @@ class _State:
         demand_words(path, metadata.words, job.clips.words)
         demand_same(path, "seed", metadata.seed, job.seed)
         demand_same(path, "schedule", metadata.delays, job.delays)
-        for what in ("data", "start", "teachers"):  # of the fingerprint; a path may change
+        # Of the fingerprint; a path may change.
+        for what in ("data", "start", "teachers", "hardware"):
             held, wanted = (_origin(facts.get(what)) for facts in (metadata.facts, job.facts))
             demand_same(path, what, held, wanted)
         weights = under("model.", tensors)
@@ -238,7 +245,7 @@ class _State:
 
 def _origin(fact: Any) -> Any:
     """What a fact of the fingerprint says about content: of data its key, not where it lies."""
-    return fact.get("key") if isinstance(fact, dict) else fact
+    return fact.get("key", fact) if isinstance(fact, dict) else fact
 
 
 def neuron_parameters(model: nn.Module) -> dict[str, nn.Parameter]:

@@ -29,6 +29,7 @@ class Recipe:
     fit: bool = False  # small sets get smaller batches, see `fitted_batch`
     warmup: float = 0.3  # part of all steps in which the learning rate rises
     weight_decay: float = 0.0  # on matrices only
+    weight_clip: float = 0.0  # largest weight, in standard deviations of its layer; 0 is no limit
     gradient: str = "rate"  # of spikes: "rate" (through the counts), "temporal" (through slots)
     label_smoothing: float = 0.0  # without a teacher
     class_weight: float = 0.0  # a clip counts as its class's size to the power of minus this

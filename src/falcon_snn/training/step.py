@@ -15,6 +15,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from falcon_snn.data.examples import Examples
+from falcon_snn.hardware.profile import Profile
+from falcon_snn.network.calibrate import CALIBRATION_CLIPS, calibrate
+from falcon_snn.network.chip import FIRST_CHIP, sampled
 from falcon_snn.network.convert import convert
 from falcon_snn.network.integer import Snn
 from falcon_snn.network.qnn import Qnn
@@ -45,6 +48,7 @@ class Job:
     teachers: tuple[Qnn | Teacher, ...] = ()
     resume: bool = False
     compile: bool = False
+    profile: Profile | None = None  # its chips run the spikes of a spiking phase, each step another
     facts: dict[str, Any] = field(default_factory=dict)
 
 
@@ -80,8 +84,15 @@ class Step:
         ]
         # The slot-by-slot network waits for its kernels' answers, which no graph can.
         alone = fabric.device.type == "cuda" and fabric.world_size == 1
-        self.recorded = alone and job.compile and not self.temporal
+        self.recorded = alone and job.compile and not self.temporal and job.profile is None
         self.done = 0
+        self.chip = FIRST_CHIP  # the number of the next one
+        self.ranges: dict[str, float] | None = None  # of its converters; None: not known yet
+
+    def begin_epoch(self, steps_done: int) -> None:
+        """Sums start anew, and so do what a resumed run could not know: chips and ranges."""
+        self.sums.zero_()
+        self.chip, self.ranges = FIRST_CHIP + steps_done, None
 
     def __call__(self, batch: Batch) -> None:
         if not self.recorded:
@@ -143,7 +154,7 @@ class Step:
             assert isinstance(job.model, Qnn)
             assert job.delays is not None
             with torch.no_grad():
-                streams = convert(job.model).streams(x, lengths, job.delays)
+                streams = self._spiking(x, lengths).streams(x, lengths, job.delays)
             scores = self.network(x, lengths, streams)
         else:
             scores = self.network(x, lengths)
@@ -159,6 +170,21 @@ class Step:
                 scores, taught, recipe.temperature
             )
         return loss, (scores.argmax(dim=1) == labels).sum()
+
+    def _spiking(self, x: Tensor, lengths: Tensor | None) -> Snn:
+        """The integer network as it is now, on a chip of its own if the job has a profile."""
+        job = self.job
+        assert isinstance(job.model, Qnn)
+        assert job.delays is not None
+        snn = convert(job.model)
+        if job.profile is None:
+            return snn
+        if self.ranges is None:
+            few = slice(CALIBRATION_CLIPS)
+            some = None if lengths is None else lengths[few]
+            self.ranges = calibrate(snn, job.profile, x[few], some, job.delays)
+        self.chip += 1
+        return sampled(snn, job.profile, self.chip, self.ranges)
 
 
 def divergence(scores: Tensor, taught: Tensor, temperature: float) -> Tensor:

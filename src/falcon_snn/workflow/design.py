@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from falcon_snn.errors import FalconError
-from falcon_snn.files import read_json, write_json, write_text
+from falcon_snn.files import locked, read_json, write_json, write_text
 from falcon_snn.hardware.profile import Profile, load_profile, profile_toml
 from falcon_snn.search.designs import Candidate, Limits, bands, draw, make_space, read_space
 from falcon_snn.training.recipe import Recipe
@@ -15,7 +15,7 @@ from falcon_snn.workflow.contest import Contest, import_optuna, studies, work
 from falcon_snn.workflow.designed import finish
 from falcon_snn.workflow.sources import Data, data_source, fingerprint, load_split
 from falcon_snn.workflow.steps import RUN_FILE, Run, Step, execute_steps
-from falcon_snn.workflow.training import demand_distilling, read_recipe
+from falcon_snn.workflow.training import demand_distilling, read_recipe, taught_by
 from falcon_snn.workflow.watch import SILENT, Watch
 from falcon_snn.workflow.workers import Workers
 
@@ -63,7 +63,7 @@ def design(
     qat = read_recipe("qat", recipes.get("qat", "qat"), data, adapt_epochs)
     demand_distilling(teachers, [qnn, qat])
     settings = Settings(
-        data=data_source(data), fingerprint=fingerprint(data, teachers=teachers),
+        data=data_source(data), fingerprint=fingerprint(data, **taught_by(teachers)),
         space=read_space(space), limits=limits, profile=profile, bands=band_count, trials=trials,
         qnn_recipe=qnn, qat_recipe=qat, teachers=tuple(map(str, teachers)),
         noise_db=noise_db, seed=seed,
@@ -73,10 +73,12 @@ def design(
     if (job.folder / RUN_FILE).exists() and not resume:
         raise FalconError(f"{job.folder}: holds a run already; add --resume, or another --out")
     candidates = _candidates(settings)
-    write_json(job.folder / RUN_FILE, {"command": [], **(facts or {}), "settings": job.settings})
-    write_text(job.folder / "hardware.toml", profile_toml(profile))
-    context = (settings, candidates, workers or Workers(), watch)
-    execute_steps(job, _steps(*context), watch)
+    with locked(job.folder):
+        about = {"command": [], **(facts or {}), "settings": job.settings}
+        write_json(job.folder / RUN_FILE, about)
+        write_text(job.folder / "hardware.toml", profile_toml(profile))
+        steps = _steps(settings, candidates, workers or Workers(), watch)
+        execute_steps(job, steps, watch)
     result: dict[str, Any] = read_json(job.path("report", RESULT))
     return result
 

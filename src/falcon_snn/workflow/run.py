@@ -40,6 +40,7 @@ class Settings:
     search_clips: int | None  # None: all
     random: int
     noise_db: float | None  # of a second look at the test clips; None: none
+    chips: int  # of the profile, to search, adapt and measure on; 0: the ideal chip
 
 
 def run(
@@ -48,8 +49,8 @@ def run(
     epochs: Mapping[str, int] | None = None, phases: Sequence[str] = ("qat", "tune", "joint"),
     profile: Profile | None = None, tau: float = 2.0, delta_max: int = 3,
     search_clips: int | None = None, random: int = 10, noise_db: float | None = None,
-    seed: int = 0, only: str | None = None, facts: Mapping[str, Any] | None = None,
-    watch: Watch = SILENT,
+    chips: int = 0, seed: int = 0, only: str | None = None,
+    facts: Mapping[str, Any] | None = None, watch: Watch = SILENT,
 ) -> Path:  # fmt: skip
     """Do what is not done yet of the main job; gives the path of its page.
 
@@ -79,6 +80,7 @@ def run(
         search_clips=search_clips,
         random=random,
         noise_db=noise_db,
+        chips=chips,
     )
     steps = main_steps(settings, start, watch)
     job = Run(Path(out), asdict(settings))
@@ -122,12 +124,12 @@ def main_steps(settings: Settings, start: Path | None, watch: Watch = SILENT) ->
         step("convert", "its spiking network in integers, checked clip by clip", _convert,
              after=("features", "qnn")),
         step("search", "where to wait: Fastest, Balanced and Accurate", _search,
-             uses=("profile", "tau", "delta_max", "search_clips", "random", "seed"),
+             uses=("profile", "tau", "delta_max", "search_clips", "random", "chips", "seed"),
              after=("features", "convert")),
         step("adapt", "training under each of the three schedules", _adapt,
-             uses=("adapt_recipes", "seed"), after=("features", "qnn", "search")),
+             uses=("adapt_recipes", "seed", "chips"), after=("features", "qnn", "search")),
         step("measure", "accuracy and energy on the test clips", _measure,
-             uses=("profile", "noise_db"),
+             uses=("profile", "noise_db", "chips"),
              after=("features", "convert", "adapt")),
         step("report", "tables and figures in one page", _report,
              uses=("profile",), after=("convert", "search", "adapt", "measure")),
@@ -184,7 +186,7 @@ def _search(settings: Settings, watch: Watch, run: Run, folder: Path) -> None:
     search(
         converted, settings.data, folder,
         SearchSettings(tau=settings.tau, delta_max=longest, limit=settings.search_clips,
-                       random=settings.random, seed=settings.seed),
+                       random=settings.random, seed=settings.seed, chips=settings.chips),
         profile=settings.profile, resume=True, watch=watch,
     )  # fmt: skip
 
@@ -195,6 +197,8 @@ def _adapt(settings: Settings, watch: Watch, run: Run, folder: Path) -> None:
     from falcon_snn.workflow.training import Start, adapt_phases, open_training
 
     checkpoint, plans = run.path("qnn", BEST), settings.adapt_recipes
+    profile = settings.profile if settings.chips else None
+    hardware = {} if profile is None else {"hardware": profile_toml(profile)}
     adapted: dict[str, dict[str, Any]] = {}
     with open_training(
         settings.data, list(plans.values()), seed=settings.seed, watch=watch
@@ -208,9 +212,9 @@ def _adapt(settings: Settings, watch: Watch, run: Run, folder: Path) -> None:
             if same is not None:  # the search chose one schedule twice
                 adapted[name] = same
                 continue
-            facts = {**settings.fingerprint, "schedule": name}
+            facts = {**settings.fingerprint, "schedule": name, **hardware}
             # A recipe that distils follows the network that the run started from.
-            begin = Start(model, delays, (checkpoint,), facts)
+            begin = Start(model, delays, (checkpoint,), facts, profile)
             best = adapt_phases(session, plans, begin, folder / name, resume=True)
             adapted[name] = {"folder": name, "delays": delays, "validation_percent": best}
     write_json(folder / "adapted.json", adapted)
@@ -266,8 +270,31 @@ def _measure(settings: Settings, watch: Watch, run: Run, folder: Path) -> None:
         "clips": len(examples), "networks": tested, "before": before,
         "noise_db": settings.noise_db,
     })  # fmt: skip
+    if settings.chips:
+        rows_on_chips = _on_chips(settings, watch, jobs)
+        write_json(folder / "chips.json", {"networks": rows_on_chips})
     balanced = next(row for row in rows if row.name == "balanced")
     write_json(folder / "energy.json", energy_report("", rows, balanced))
+
+
+def _on_chips(
+    settings: Settings, watch: Watch, jobs: Mapping[str, tuple[Path, dict[str, int] | None]]
+) -> list[dict[str, Any]]:
+    """Every network on the same chips: its ideal accuracy, and each effect."""
+    from falcon_snn.workflow.chips import evaluate_on_chips
+
+    found: dict[tuple[Path, str], dict[str, Any]] = {}  # equal schedules share a network
+    for name, (file, _) in jobs.items():
+        schedule = {"QNN": "qnn", "full": "full"}.get(name, "own")
+        if (file, schedule) not in found:
+            report = evaluate_on_chips(
+                file, settings.data, settings.profile, chips=settings.chips, split="test",
+                schedule=schedule, watch=watch,
+            )  # fmt: skip
+            effects = [one.as_json() for one in report.effects]
+            row = {"name": name, "ideal": report.ideal.accuracy, "effects": effects}
+            found[file, schedule] = row
+    return list(found.values())
 
 
 def _tested(one: "Evaluation") -> dict[str, Any]:

@@ -12,18 +12,21 @@ import torch
 
 from falcon_snn.errors import FalconError, Stopped
 from falcon_snn.files import locked
-from falcon_snn.hardware.profile import Profile, load_profile
+from falcon_snn.hardware.profile import Profile, load_profile, profile_toml
+from falcon_snn.network.calibrate import CALIBRATION_CLIPS, calibrate
+from falcon_snn.network.chip import FIRST_CHIP, sampled
 from falcon_snn.network.description import Network
 from falcon_snn.pipeline.batch import core_cycles_many
 from falcon_snn.pipeline.timing import qnn_cycles
 from falcon_snn.search.frontier import FrontierSettings, frontier
 from falcon_snn.search.network_predictor import NetworkPredictor
 from falcon_snn.search.pds import Gates, pds
-from falcon_snn.search.predictor import Engine, local_engine
+from falcon_snn.search.predictor import Engine, Majority, Predictor, local_engine
 from falcon_snn.search.ray_engine import ray_engine
 from falcon_snn.search.run import Method, Surroundings, run_search
 from falcon_snn.search.space import Space
 from falcon_snn.training.checkpoint import load_metadata
+from falcon_snn.training.evaluate import same_length
 from falcon_snn.training.export import load_network
 from falcon_snn.workflow.sources import Data, chosen, data_source, fingerprint, load_split
 from falcon_snn.workflow.watch import SILENT, Watch
@@ -51,6 +54,7 @@ class SearchSettings:
     workers: int = 2
     ray_address: str | None = None
     device: str = "auto"
+    chips: int = 0  # of the profile, that must agree about a clip; 0: the ideal chip
 
     def __post_init__(self) -> None:
         for key, allowed in (("method", METHODS), ("engine", ENGINES), ("device", DEVICES)):
@@ -67,8 +71,9 @@ class SearchSettings:
             if value is not None and (not isfinite(value) or value < 0):
                 name = key.replace("_", "-")
                 raise FalconError(f"--{name} is {value}; it must be a number from 0 on")
-        if self.random < 0:
-            raise FalconError(f"--random is {self.random}; it must be 0 or more")
+        for key in ("random", "chips"):
+            if getattr(self, key) < 0:
+                raise FalconError(f"--{key} is {getattr(self, key)}; it must be 0 or more")
 
 
 def search(
@@ -88,6 +93,8 @@ def search(
     predictor = partial(
         predictor_of, checkpoint, data_source(data), limit=settings.limit, device=settings.device
     )
+    if settings.chips:
+        predictor = partial(predictor, profile=profile, chips=settings.chips)
     half = 0 if settings.split_half else None
     evaluated = 0
 
@@ -137,11 +144,12 @@ def search_space(
 
 def predictor_of(
     checkpoint: Path, data: str, *, limit: int | None = None, half: int | None = None,
-    device: str = "auto",
-) -> NetworkPredictor:  # fmt: skip
+    device: str = "auto", profile: Profile | None = None, chips: int = 0,
+) -> Predictor:  # fmt: skip
     """The integer network of a checkpoint on validation clips, as a search asks it.
 
-    `half` 0 or 1 keeps every other clip, from the first or from the second on.
+    `half` 0 or 1 keeps every other clip, from the first or from the second on. On chips of a
+    profile, ranges of converters are those under delay 1.
     """
     snn, metadata = load_network(checkpoint)
     examples = load_split(data, "validation", limit, metadata.words)
@@ -149,17 +157,29 @@ def predictor_of(
         examples = chosen(examples, range(half, len(examples), 2))
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    return NetworkPredictor(snn.to(device), examples, 2048 if device == "cuda" else 64)
+    snn, batch = snn.to(device), 2048 if device == "cuda" else 64
+    if profile is None or not chips:
+        return NetworkPredictor(snn, examples, batch)
+    few = chosen(examples, range(0, len(examples), -(-len(examples) // CALIBRATION_CLIPS)))
+    lengths = None if same_length(few) else few.lengths.to(device)
+    first = dict.fromkeys(snn.network.boundaries, 1)
+    ranges = calibrate(snn, profile, few.x.to(device), lengths, first)
+    return Majority([
+        NetworkPredictor(sampled(snn, profile, seed, ranges), examples, batch)
+        for seed in range(FIRST_CHIP, FIRST_CHIP + chips)
+    ])  # fmt: skip
 
 
 def _facts(
     checkpoint: Path, data: Data, settings: SearchSettings, profile: Profile
 ) -> dict[str, Any]:
     """What the result says about its origin, and what a resumed search must equal."""
-    known = {
+    known: dict[str, Any] = {
         "tau": settings.tau, "eps": settings.eps, "delta_max": settings.delta_max,
         "seed": settings.seed,
     }  # fmt: skip
+    if settings.chips:
+        known |= {"chips": settings.chips, "hardware": profile_toml(profile)}
     if settings.method != "pds":
         known["evaluations"] = settings.evaluations or 0
     facts = fingerprint(data, start=checkpoint)
@@ -185,7 +205,7 @@ def _method(settings: SearchSettings, space: Space) -> Method:
 
 
 @contextmanager
-def _engine(settings: SearchSettings, factory: "partial[NetworkPredictor]") -> Iterator[Engine]:
+def _engine(settings: SearchSettings, factory: "partial[Predictor]") -> Iterator[Engine]:
     if settings.engine == "local":
         yield local_engine(factory())
     else:

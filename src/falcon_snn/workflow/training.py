@@ -23,6 +23,7 @@ from falcon_snn.data.examples import (
 )
 from falcon_snn.errors import FalconError, Stopped
 from falcon_snn.files import locked, replacing, sha256_of
+from falcon_snn.hardware.profile import Profile
 from falcon_snn.network.qnn import Qnn, with_slots
 from falcon_snn.network.teacher import Teacher
 from falcon_snn.training.batches import Clips
@@ -82,6 +83,7 @@ class Start:
     delays: dict[str, int] | None = None
     teachers: tuple[Path, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
+    profile: Profile | None = None  # its chips run the spikes
 
 
 @contextmanager
@@ -175,7 +177,8 @@ def run_phase(
         teachers=tuple(teachers),
         resume=resume,
         compile=device.type == "cuda" if compiled is None else compiled,
-        facts={**start.facts, **_taught_by(start.teachers)},
+        profile=start.profile,
+        facts={**start.facts, **taught_by(start.teachers)},
     )
     name = " ".join(filter(None, (_schedule_name(start.facts), out.name)))
     done = load_metadata(out / LAST).epoch if resume and (out / LAST).exists() else 0
@@ -199,7 +202,7 @@ def run_phase(
         raise Stopped(f"stopped after epoch {ended} of {name}") from None
 
 
-def _taught_by(teachers: Sequence[Path]) -> dict[str, Any]:
+def taught_by(teachers: Sequence[Path]) -> dict[str, Any]:
     """What a checkpoint says about its teachers; a file may be renamed, its content may not."""
     if not teachers:
         return {}
@@ -278,17 +281,20 @@ def adapt(
     phases: Sequence[str] = PHASES, recipes: Mapping[str, str | Path] | None = None,
     qk_prefix: int | None = None, epochs: int | None = None, seed: int = 0, devices: int = 1,
     resume: bool = False, teachers: Sequence[Path] = (), compiled: bool | None = None,
-    schedule: str = "", watch: Watch = SILENT,
+    schedule: str = "", profile: Profile | None = None, watch: Watch = SILENT,
 ) -> float:  # fmt: skip
     """Adapt a network to a schedule, phase after phase; the best validation accuracy in percent.
 
-    `out/best.safetensors` is the best epoch of all phases.
+    `out/best.safetensors` is the best epoch of all phases. With a profile every step runs on
+    another of its chips: the network learns to stand their errors.
     """
     recipes = recipes or {}
     plans = {
         name: read_recipe(name, recipes.get(name, name), data, epochs) for name in phases
     }  # fmt: skip
     demand_distilling(teachers, plans.values())
+    if profile is not None and any(plan.gradient == "temporal" for plan in plans.values()):
+        raise FalconError("--hardware: chips run whole slots; choose the gradient 'rate'")
     model, metadata = load_model(checkpoint, qk_prefix)
     with (
         open_training(
@@ -297,10 +303,10 @@ def adapt(
         session.locked(Path(out)),
     ):
         demand_words(checkpoint, metadata.words, session.validation.words)
-        before = run_validation(session, model, delays)
+        before = run_validation(session, model, delays, profile)
         session.watch.notice(f"validation accuracy before adaptation {before:.2f} %")
-        facts = fingerprint(data, start=checkpoint, schedule=schedule)
-        start = Start(model, delays, tuple(teachers), {**facts, "accuracy_before": before})
+        facts = fingerprint(data, start=checkpoint, profile=profile, schedule=schedule)
+        start = Start(model, delays, tuple(teachers), {**facts, "accuracy_before": before}, profile)
         return adapt_phases(session, plans, start, Path(out), resume=resume, compiled=compiled)
 
 
@@ -326,10 +332,12 @@ def adapt_phases(
     return best_accuracy
 
 
-def run_validation(session: Session, model: Qnn, delays: dict[str, int]) -> float:
+def run_validation(
+    session: Session, model: Qnn, delays: dict[str, int], profile: Profile | None = None
+) -> float:
     """Validation accuracy in percent of a network as it is, under a schedule."""
     session.fabric.to_device(model)
-    return validate(model, session.validation, delays)
+    return validate(model, session.validation, delays, profile=profile)
 
 
 def _quiet() -> None:

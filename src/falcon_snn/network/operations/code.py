@@ -95,12 +95,13 @@ class Code(Stage):
         }
 
     def run(self, run: Running) -> Tensor:
+        from dataclasses import replace
+
         from falcon_snn.neuron import layers
 
-        factor, bias, shift, weight = (
-            run.tensor(self.name, part) for part in ("factor", "bias", "shift", "weight")
-        )
-        term = layers.Term(run.inner(self.source), factor, weight)
+        bias, shift = (run.tensor(self.name, part) for part in ("bias", "shift"))
+        term = run.term(self.name, "", self.source, self.product)
+        term = replace(term, packed=term.window(), border=(0, 0))
         return layers.codes(term, bias, shift, self.prefix or run.network.slots, run.backend)
 
     def witness(self, run: Witness) -> Tensor:

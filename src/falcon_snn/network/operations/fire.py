@@ -176,15 +176,10 @@ class Fire(Stage):
     def run(self, run: Running) -> Tensor:
         from falcon_snn.neuron import layers
 
-        terms = []
-        for suffix, term in zip(SUFFIXES, self.terms, strict=False):
-            weight, stride, padding = None, (1, 1), (0, 0)
-            if term.product is not None:
-                weight = run.array(self.name, suffix)
-                _, stride, padding = term.product.window()
-            stream, border = run.streams[term.reads], run.network.borders[term.reads]
-            factor = run.tensor(self.name, f"factor{suffix}")
-            terms.append(layers.Term(stream, factor, weight, stride, padding, border))
+        terms = [
+            run.term(self.name, suffix, term.reads, term.product)
+            for suffix, term in zip(SUFFIXES, self.terms, strict=False)
+        ]
         spikes = layers.fire(
             terms, run.neurons(self.name), run.network.slots, run.delay(self), run.backend,
             border=run.network.borders[self.name],

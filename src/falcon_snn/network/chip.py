@@ -1,0 +1,201 @@
+"""A chip as it was made: the weights of a network in slices and binary cells, with their errors.
+
+A weight is a sign and a magnitude, cut into slices of some bits; each bit of a slice has a cell of
+the positive and one of the negative column, in low or high resistance (LRS, HRS). What is drawn is
+drawn once per chip, from its seed, the layer and the cell. All copies of a layer (the paper maps
+each token to arrays of its own) have the same errors: real ones would average out between tokens.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from falcon_snn.hardware.cells import coefficients
+from falcon_snn.hardware.profile import Profile
+from falcon_snn.network.integer import Snn
+from falcon_snn.network.parts import array_weights
+from falcon_snn.neuron.analog import (
+    UNIT,
+    AnalogArray,
+    Converter,
+    ReadNoise,
+    Wires,
+    exact_type,
+    row_groups,
+)
+from falcon_snn.neuron.counter_noise import counters, key_of, normals
+
+FIRST_CHIP = 1 << 20  # of training and searches: chips that are tested have small numbers
+Ranges = Mapping[str, float]  # layer to the range of its converters, in units of a slice
+
+
+def sampled(
+    snn: Snn, profile: Profile, seed: int, ranges: Ranges, *, qnn: bool = False,
+    layers: Collection[str] | None = None,
+) -> Snn:  # fmt: skip
+    """The network on the chip of this seed; `layers` leaves all others ideal.
+
+    A QNN drives its counts in bits, `input_bits` a pass, instead of slots of spikes.
+    """
+    chip = {}
+    for stage in snn.network.stages:
+        for suffix, read, product in stage.products:
+            name = f"{stage.name}.weight{suffix}"
+            if layers is None or name in layers:
+                one = replace(product, groups=1)  # pooled inputs are repeated, groups stay apart
+                codes = array_weights(snn.tensors[name], one, snn.network.shapes[read][2])
+                chip[name] = sample_array(
+                    codes, profile, key_of(seed, name), bits=snn.network.weight_bits,
+                    arrays=product.groups, span=ranges.get(name),
+                    input_bits=profile.input_bits if qnn else 0,
+                )  # fmt: skip
+    return replace(snn, chip=chip)
+
+
+def sample_array(
+    codes: Tensor, profile: Profile, key: int, *, bits: int, arrays: int = 1,
+    span: float | None = None, input_bits: int = 0,
+) -> AnalogArray:  # fmt: skip
+    """Weights [outputs, lines, pixels, channels] as one chip holds them.
+
+    `span` is the range of the converters; without one sums are exact, and if wires have no
+    resistance, row groups then make no difference: all rows are one group.
+    """
+    top = (1 << (min(bits, profile.weight_bits) - 1)) - 1
+    worth = ((1 << (bits - 1)) - 1) / top  # of a unit of the chip's weights, in codes
+    rounded = codes.double() if worth == 1 else (codes.double() / worth).round()
+    rounded = rounded.long().flatten(1).t()  # [row, output of all arrays]
+    rounded = torch.stack(rounded.chunk(arrays, dim=1))  # [array, row, output]
+    grouped = span is not None or profile.column_ohm + profile.row_ohm > 0
+    rows = profile.tile_rows if grouped else rounded.shape[1]
+    active = profile.active_rows if grouped else rounded.shape[1]
+
+    def laid_out(x: Tensor) -> Tensor:
+        """[..., part, array, row, output] as [..., group, row, column]."""
+        x = row_groups(x.transpose(-1, -2), rows, active)  # [..., part, array, output, group, row]
+        x = x.movedim((-4, -2, -1, -5, -3), (-5, -4, -3, -2, -1))
+        return x.flatten(-2).flatten(-4, -3)
+
+    conductances, scales, parts = _cells(rounded, profile, key)
+    noise, read = None, coefficients(profile.read_noise, profile.read_sigma)
+    largest = (1 << input_bits) - 1 if input_bits else 1
+    if read:
+        conductances, variance = clamped(conductances, polynomial(read, conductances))
+        squares = laid_out(_weighted(variance, [s * s for s in scales])) * UNIT**2
+        # Whole numbers whose sums are exact.
+        reach = float(squares.sum(dim=1).max()) * largest**2
+        unit = 2.0 ** max(-20, 1 + int(max(reach, 1.0)).bit_length() - 24)
+        noise = ReadNoise((squares / unit).round().float(), unit, key_of(key, "read"))
+    weight = (laid_out(_weighted(conductances, scales)) * UNIT).round()
+    converter = None
+    if span is not None:
+        signed = profile.sensing == "subtracted"
+        high = (profile.converter_levels - 1) // 2 if signed else profile.converter_levels - 1
+        step = max(1, round(span / high * UNIT))
+        converter = Converter(step, -high if signed else 0, high)
+        if profile.offset_steps:
+            offset = _offsets(weight, len(parts), arrays, profile, key) * step
+            converter = converter._replace(offset=offset)
+    wires = None
+    if profile.column_ohm + profile.row_ohm > 0:
+        ohms = 1000 * profile.lrs_kohm
+        cells = laid_out(conductances)
+        wires = Wires(cells, scales, profile.column_ohm / ohms, profile.row_ohm / ohms)
+    more = 0.0 if noise is None else 8 * (float(noise.variance.sum(1).max()) * noise.unit) ** 0.5
+    kind = exact_type(weight, largest, more * largest)
+    if converter is not None and converter.offset is not None:
+        converter = converter._replace(offset=converter.offset.round().to(kind))
+    return AnalogArray(
+        weight.to(kind), tuple(worth * part for part in parts), arrays, codes.shape[3], rows,
+        active, input_bits, converter, noise, wires,
+    )  # fmt: skip
+
+
+def _cells(
+    weights: Tensor, profile: Profile, key: int
+) -> tuple[Tensor, tuple[float, ...], tuple[float, ...]]:
+    """Conductances [bit, part, array, row, output] of written cells, over that of LRS.
+
+    What each bit counts in its part, and each part in the weight: positive and negative cells are
+    bits of one part where their currents are subtracted, and parts where both are converted.
+    """
+    bits, slices, off = profile.slice_bits, profile.weight_slices, 1 / profile.on_off_ratio
+    on = torch.stack([
+        (sign * weights > 0) & ((weights.abs() >> (number * bits + bit)) & 1 == 1)
+        for sign in (1, -1)
+        for bit in range(bits)
+        for number in range(slices)
+    ])  # fmt: skip
+    cells = torch.full(on.shape, off, dtype=torch.float64, device=on.device)
+    cells[on] = 1.0
+    model = coefficients(profile.programming, profile.programming_sigma)
+    if model:
+        drawn = normals(counters(tuple(cells.shape), key_of(key, "programming"), cells.device))
+        cells = written(cells, model, drawn)
+    if profile.stuck_hrs_rate + profile.stuck_lrs_rate > 0:
+        draw = counters(tuple(cells.shape), key_of(key, "stuck"), cells.device)
+        cells = stuck(cells, draw.double() / 2.0**32 + 0.5, profile)
+    cells = cells.view(2, bits, slices, *weights.shape)
+    scales = [2.0**bit / (1 - off) for bit in range(bits)]
+    parts = [2.0 ** (bits * number) for number in range(slices)]
+    if profile.sensing == "subtracted":
+        both = (*scales, *(-scale for scale in scales))
+        return cells.flatten(0, 1), both, tuple(parts)
+    apart = cells.transpose(0, 1).flatten(1, 2)
+    return apart, tuple(scales), (*parts, *(-part for part in parts))
+
+
+def _weighted(cells: Tensor, scales: Sequence[float]) -> Tensor:
+    """The sum over bits, one after the other, so that every device rounds alike."""
+    total = cells[0] * scales[0]
+    for cell, scale in zip(cells[1:], scales[1:], strict=True):
+        total = total + cell * scale
+    return total
+
+
+def _offsets(weight: Tensor, parts: int, arrays: int, profile: Profile, key: int) -> Tensor:
+    """Offsets [group, 1, column] in steps: `mux` columns of a tile share a converter."""
+    groups, _, columns = weight.shape
+    place = torch.arange(columns, device=weight.device)
+    place = place % (columns // parts) * parts + place // (columns // parts)  # parts side by side
+    converters = place // profile.mux
+    tiles = torch.arange(groups, device=weight.device) % (groups // arrays)
+    tiles = tiles // profile.tile_row_groups
+    array = torch.arange(groups, device=weight.device) // (groups // arrays)
+    shape = (arrays, int(tiles.max()) + 1, int(converters.max()) + 1)
+    drawn = normals(counters(shape, key_of(key, "offset"), weight.device)).double()
+    found = drawn[array[:, None], tiles[:, None], converters[None]]
+    return (profile.offset_steps * found)[:, None]
+
+
+def polynomial(factors: tuple[float, ...], x: Tensor) -> Tensor:
+    """sum_i factors_i x^i."""
+    value = torch.zeros_like(x)
+    for factor in reversed(factors):
+        value = value * x + factor
+    return value
+
+
+def written(conductance: Tensor, model: tuple[float, ...], drawn: Tensor) -> Tensor:
+    """Conductances with the error of a model, never below zero; `drawn` are standard normal."""
+    return (conductance + polynomial(model, conductance) * drawn).clamp_min(0)
+
+
+def stuck(conductance: Tensor, drawn: Tensor, profile: Profile) -> Tensor:
+    """Some cells in HRS and some in LRS, whatever was written; `drawn` are even in [0, 1)."""
+    off = 1 / profile.on_off_ratio
+    found = torch.where(drawn < profile.stuck_hrs_rate, off, conductance)
+    return torch.where(drawn >= 1 - profile.stuck_lrs_rate, 1.0, found)
+
+
+def clamped(conductance: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and variance of max(g + sigma N(0, 1), 0): what a noisy cell gives over many reads."""
+    sigma = sigma.clamp_min(1e-12)
+    z = conductance / sigma
+    below = torch.special.erfc(z / 2**0.5) / 2
+    density = torch.exp(-z * z / 2) / (2 * torch.pi) ** 0.5
+    mean = conductance * (1 - below) + sigma * density
+    square = (conductance**2 + sigma**2) * (1 - below) + conductance * sigma * density
+    return mean, (square - mean**2).clamp_min(0)

@@ -1,0 +1,57 @@
+"""Random numbers that depend on what they are for, not on when or where they are drawn.
+
+A number is a hash of its place (chip, layer, cell; or chip, clip, slot, row group, column), so it
+does not depend on batches, their order or the device. Integers wrap at 32 bits; normal numbers come
+from a table of quantiles on a grid of 2^-12, so every machine has the same ones.
+"""
+
+from functools import cache
+from statistics import NormalDist
+from zlib import crc32
+
+import numpy as np
+import torch
+from torch import Tensor
+
+_QUANTILES = 1 << 16  # the outermost lie 4.3 sigma away
+_GRID = 1 << 12
+_FIRST, _SECOND = 0x7FEB352D, -0x7B935975  # as int32
+
+
+def mix(x: Tensor) -> Tensor:
+    """A one-to-one hash of int32 (Wellons' lowbias32); takes its argument over."""
+    x ^= (x >> 16) & 0xFFFF
+    x *= _FIRST
+    x ^= (x >> 15) & 0x1FFFF
+    x *= _SECOND
+    x ^= (x >> 16) & 0xFFFF
+    return x
+
+
+def key_of(*parts: int | str) -> int:
+    """One int32 for a few words and numbers."""
+    unsigned = crc32("/".join(map(str, parts)).encode())
+    return unsigned - (1 << 32) if unsigned >= 1 << 31 else unsigned
+
+
+def counters(shape: tuple[int, ...], key: int, device: torch.device) -> Tensor:
+    """Hashes of the places of an array, int32; other keys give other, unrelated arrays."""
+    count = int(np.prod(shape))
+    places = torch.arange(count, dtype=torch.int32, device=device).view(shape)
+    return mix(mix(places + key) ^ key_of(key, "again"))
+
+
+def normals(hashes: Tensor) -> Tensor:
+    """Standard normal numbers of hashes, float32."""
+    place = (hashes >> 16) + _QUANTILES // 2  # the upper half of the bits, from 0 on
+    return _table(hashes.device).index_select(0, place.flatten()).view(hashes.shape)
+
+
+@cache
+def _table(device: torch.device) -> Tensor:
+    """The middles of equal shares of the normal distribution, of variance one."""
+    inverse = NormalDist().inv_cdf
+    half = np.array([inverse((n + 0.5) / _QUANTILES) for n in range(_QUANTILES // 2)])
+    scaled = half / np.sqrt((half**2).mean())
+    whole = np.rint(np.concatenate([scaled, -scaled[::-1]]) * _GRID) / _GRID
+    return torch.tensor(whole, dtype=torch.float32, device=device)

@@ -1,0 +1,140 @@
+"""Accuracy on chips as they are made: some of them, each effect alone, each layer alone."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from falcon_snn.errors import FalconError
+from falcon_snn.hardware.effects import effects, is_random
+from falcon_snn.hardware.profile import Profile
+from falcon_snn.network.calibrate import CALIBRATION_CLIPS, calibrate
+from falcon_snn.network.chip import sampled
+from falcon_snn.network.integer import Snn
+from falcon_snn.neuron.packed import count
+from falcon_snn.pipeline.schedule import Delays
+from falcon_snn.training.evaluate import batches, same_length
+from falcon_snn.training.export import load_network
+from falcon_snn.workflow.measuring import QNN, Evaluation, evaluation
+from falcon_snn.workflow.networks import delays_of
+from falcon_snn.workflow.sources import Data, device, load_split
+from falcon_snn.workflow.watch import SILENT, Watch
+
+if TYPE_CHECKING:
+    from falcon_snn.data.examples import Examples
+
+
+@dataclass(frozen=True)
+class OnChips:
+    """What some chips do with one effect, or with one layer on them."""
+
+    name: str
+    accuracies: tuple[float, ...]  # percent, one per chip
+    changed: tuple[float, ...]  # percent of all decisions to spike that differ from the ideal
+
+    def as_json(self) -> dict[str, Any]:
+        found = self.accuracies
+        return {
+            "name": self.name, "chips": len(found), "mean": fmean(found),
+            "deviation": stdev(found) if len(found) > 1 else 0.0, "worst": min(found),
+            "best": max(found), "changed_percent": fmean(self.changed), "accuracies": found,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ChipReport:
+    """A network on the chips of one profile."""
+
+    profile: Profile
+    ideal: Evaluation
+    effects: tuple[OnChips, ...]
+    layers: tuple[OnChips, ...]  # each alone on the chip, with all effects; worst first
+
+
+@torch.no_grad()
+def evaluate_on_chips(
+    checkpoint: Path, data: Data, profile: Profile, *, chips: int = 5, seed: int = 0,
+    schedule: str | None = None, split: str = "validation", qk_prefix: int | None = None,
+    limit: int | None = None, layer_by_layer: bool = False, watch: Watch = SILENT,
+) -> ChipReport:  # fmt: skip
+    """Accuracy over chips under each effect of a profile alone and all together.
+
+    Chips are the same for all networks and effects: number n has the seed `seed + n`.
+    """
+    if chips < 1:
+        raise FalconError(f"{chips} chips; give 1 or more")
+    snn, metadata = load_network(checkpoint, qk_prefix)
+    network, qnn = snn.network, schedule == QNN
+    if schedule is None:
+        schedule = "own" if metadata.delays is not None else "full"
+    if qnn and network.prefix != network.slots:
+        raise FalconError("the QNN reads whole counts; this network was converted for a Q/K prefix")
+    delays = delays_of("full" if qnn else schedule, network, metadata.delays)
+    examples = load_split(data, split, limit, metadata.words)
+    few = load_split(data, "validation", CALIBRATION_CLIPS, metadata.words)
+    kinds = effects(profile, network.weight_bits)
+    layers = [
+        f"{stage.name}.weight{suffix}"
+        for stage in network.stages
+        for suffix, _, _ in stage.products
+    ]
+    runs: list[tuple[str, Profile, Collection[str] | None]] = [
+        (name, one, None) for name, one in kinds.items()
+    ]
+    if layer_by_layer:
+        runs += [(name.replace(".weight", ""), profile, {name}) for name in layers]
+    test = Chips(snn.to(device()), examples, few, delays, qnn)
+    turns = sum(chips if is_random(one) else 1 for _, one, _ in runs) + 1
+    with watch.bar("chips", turns * len(examples)) as advance:
+        ideal, _ = test.run(None, advance)
+        found = []
+        for name, one, only in runs:
+            ranges = test.ranges(one)
+            results = [
+                test.run(sampled(test.snn, one, number, ranges, qnn=qnn, layers=only), advance)
+                for number in range(seed, seed + (chips if is_random(one) else 1))
+            ]
+            percent = [evaluation(schedule, delays, labels, examples).accuracy
+                       for labels, _ in results]  # fmt: skip
+            found.append(OnChips(name, tuple(percent), tuple(share for _, share in results)))
+    return ChipReport(
+        profile,
+        evaluation(schedule, None if qnn else delays, ideal, examples),
+        tuple(found[: len(kinds)]),
+        tuple(sorted(found[len(kinds) :], key=lambda one: fmean(one.accuracies))),
+    )
+
+
+@dataclass(frozen=True)
+class Chips:
+    """A network, the clips that it is tested on, and those that set its converters."""
+
+    snn: Snn
+    examples: "Examples"
+    few: "Examples"
+    delays: Delays
+    qnn: bool = False
+
+    def ranges(self, profile: Profile) -> dict[str, float]:
+        lengths = None if same_length(self.few) else self.few.lengths.to(self.snn.device)
+        x = self.few.x.to(self.snn.device)
+        return calibrate(self.snn, profile, x, lengths, self.delays, qnn=self.qnn)
+
+    def run(self, chip: Snn | None, advance: Any) -> tuple[torch.Tensor, float]:
+        """Labels that a chip gives (None: the ideal one), and percent of decisions that changed."""
+        found, changed, decisions = [], 0, 0
+        network = self.snn.network
+        firing = [stage.name for stage in network.inner_stages[1:] if stage.emits == "spikes"]
+        for x, lengths in batches(self.examples, self.snn.device):
+            streams = self.snn.streams(x, lengths, self.delays)
+            if chip is not None:
+                ideal, streams = streams, chip.streams(x, lengths, self.delays)
+                for name in firing:
+                    changed += int(count(streams[name] ^ ideal[name]).sum())
+                    decisions += network.inner(name, ideal[name]).numel() * network.slots
+            found.append(self.snn.scores(streams, lengths).argmax(dim=1).cpu())
+            advance(len(x))
+        return torch.cat(found), 100.0 * changed / max(decisions, 1)

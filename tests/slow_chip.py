@@ -1,0 +1,162 @@
+"""A chip written a second time: NumPy and loops, no line shared with the package.
+
+It follows the words of `neuron/counter_noise.py`, `neuron/analog.py` and `network/chip.py`: places
+are hashed, hashes become normal numbers, cells get their errors, row groups their converters.
+"""
+
+import zlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import erf
+from scipy.stats import norm
+
+from falcon_snn.hardware.profile import Profile
+
+WAN_1D = (0.701, 22.086, -50.773, 47.095, -16.458)
+UNIT = 65536
+
+
+def hash32(x: int) -> int:
+    x &= 0xFFFFFFFF
+    x ^= x >> 16
+    x = x * 0x7FEB352D & 0xFFFFFFFF
+    x ^= x >> 15
+    x = x * 0x846CA68B & 0xFFFFFFFF
+    return x ^ (x >> 16)
+
+
+def key(*parts: Any) -> int:
+    value = zlib.crc32("/".join(str(part) for part in parts).encode())
+    return value if value < 2**31 else value - 2**32
+
+
+def place(index: int, of: int) -> int:
+    return hash32(hash32(index + of) ^ (key(of, "again") & 0xFFFFFFFF))
+
+
+def table() -> NDArray[np.float64]:
+    middle = norm.ppf((np.arange(65536) + 0.5) / 65536)
+    return np.rint(middle / np.sqrt((middle**2).mean()) * 4096) / 4096
+
+
+NORMAL = table()
+
+
+def normal(hashed: int) -> float:
+    return float(NORMAL[(hashed >> 16) ^ 0x8000])  # the sign bit counts as in two's complement
+
+
+class SlowChip:
+    """One layer of weights [row][output] on one chip."""
+
+    def __init__(
+        self, weights: NDArray[np.int64], profile: Profile, own: int, bits: int, span: float | None
+    ) -> None:
+        self.profile, self.own, self.span = profile, own, span
+        self.rows, self.outputs = weights.shape
+        top = 2 ** (min(bits, profile.weight_bits) - 1) - 1
+        self.worth = (2 ** (bits - 1) - 1) / top
+        self.weights = np.rint(weights / self.worth).astype(int)
+        self.off = 1 / profile.on_off_ratio
+        shape = (profile.weight_slices, self.rows, self.outputs)
+        self.value, self.variance = np.zeros(shape), np.zeros(shape)
+        for number in range(profile.weight_slices):
+            for row in range(self.rows):
+                for output in range(self.outputs):
+                    self.write(number, row, output)
+
+    def write(self, number: int, row: int, output: int) -> None:
+        """All cells of one slice of one weight."""
+        profile, weight = self.profile, int(self.weights[row, output])
+        for side, sign in enumerate((1, -1)):
+            for bit in range(profile.slice_bits):
+                at = (side * profile.slice_bits + bit) * profile.weight_slices + number
+                at = (at * self.rows + row) * self.outputs + output
+                on = sign * weight > 0 and abs(weight) >> (number * profile.slice_bits + bit) & 1
+                mean, variance = self.cell(bool(on), at)
+                scale = sign * 2**bit / (1 - self.off)
+                self.value[number, row, output] += scale * mean
+                self.variance[number, row, output] += scale**2 * variance
+
+    def cell(self, on: bool, at: int) -> tuple[float, float]:
+        profile = self.profile
+        g = 1.0 if on else self.off
+        if profile.programming == "wan2022-1d":
+            sigma = sum(c * g**n for n, c in enumerate(WAN_1D)) / 40
+            g = max(g + sigma * normal(place(at, key(self.own, "programming"))), 0.0)
+        signed = place(at, key(self.own, "stuck"))
+        share = (signed - 2**32 if signed >= 2**31 else signed) / 2**32 + 0.5
+        if share < profile.stuck_hrs_rate:
+            g = self.off
+        if share >= 1 - profile.stuck_lrs_rate:
+            g = 1.0
+        if profile.read_noise == "none":
+            return g, 0.0
+        s = profile.read_sigma
+        inside, density = (1 + erf(g / s / 2**0.5)) / 2, norm.pdf(g / s)
+        mean = g * inside + s * density
+        return mean, (g * g + s * s) * inside + g * s * density - mean * mean
+
+    def offset(self, group: int, column: int) -> float:
+        tile_groups = -(-self.profile.tile_rows // self.profile.active_rows)
+        converters = -(-self.outputs * self.profile.weight_slices // self.profile.mux)
+        at = group // tile_groups * converters + column // self.profile.mux
+        return self.profile.offset_steps * normal(place(at, key(self.own, "offset")))
+
+    def groups(self) -> list[range]:
+        """Rows that are on together: of a tile, so many at a time."""
+        profile, found = self.profile, []
+        if self.span is None:
+            return [range(self.rows)]
+        for first in range(0, self.rows, profile.tile_rows):
+            last = min(first + profile.tile_rows, self.rows)
+            found += [range(at, min(at + profile.active_rows, last))
+                      for at in range(first, last, profile.active_rows)]  # fmt: skip
+        return found
+
+    def sums(
+        self, x: NDArray[np.int64], clip: int, row_of_clip: int, number: int
+    ) -> list[float]:  # fmt: skip
+        """Sums of one pass of one row of inputs, in weights; `number` is the pass."""
+        read = key(self.own, "read")
+        row_key = hash32((clip & 0xFFFFFFFF) ^ place(row_of_clip, read))
+        row_key = hash32(row_key ^ (key("pass", number) & 0xFFFFFFFF))
+        columns = self.profile.weight_slices * self.outputs
+        unit = self.variance_unit(max(1, int(x.max(initial=1))))
+        found = []
+        for output in range(self.outputs):
+            total = 0.0
+            for part in range(self.profile.weight_slices):
+                worth = self.worth * 2 ** (part * self.profile.slice_bits)
+                for group, rows in enumerate(self.groups()):
+                    y = sum(int(x[r]) * round(self.value[part, r, output] * UNIT) for r in rows)
+                    if self.profile.read_noise != "none":
+                        spread = sum(
+                            int(x[r]) ** 2 * round(self.variance[part, r, output] * UNIT**2 / unit)
+                            for r in rows
+                        )
+                        sigma = np.sqrt(np.float32(spread) * np.float32(unit))
+                        at = place(group * columns + part * self.outputs + output, read)
+                        y += int(np.rint(sigma * np.float32(normal(hash32(at ^ row_key)))))
+                    total += worth * self.converted(y, group, part, output)
+            found.append(float(np.rint(total * UNIT) / UNIT))
+        return found
+
+    def converted(self, y: int, group: int, part: int, output: int) -> float:
+        if self.span is None:
+            return y / UNIT
+        top = (self.profile.converter_levels - 1) // 2
+        step = round(self.span / top * UNIT)
+        if self.profile.offset_steps:
+            column = output * self.profile.weight_slices + part
+            y += round(self.offset(group, column) * step)
+        return min(max(round(y / step), -top), top) * step / UNIT
+
+    def variance_unit(self, largest: int) -> float:
+        """Variances are whole multiples of a power of two, so that float32 adds them exactly."""
+        reach = 0.0
+        for rows in self.groups():
+            reach = max(reach, float(self.variance[:, list(rows)].sum(axis=1).max()))
+        return 2.0 ** max(-20, 1 + int(max(reach * UNIT**2 * largest**2, 1)).bit_length() - 24)

@@ -1,0 +1,98 @@
+"""Adaptation on chips: the network learns to stand what a profile does to it."""
+
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tests.training_data import NETWORK, make_examples, make_job
+
+from falcon_snn.errors import FalconError
+from falcon_snn.hardware.profile import Profile, load_profile
+from falcon_snn.network.chip import sampled
+from falcon_snn.network.convert import convert
+from falcon_snn.network.parts import Weights
+from falcon_snn.network.qnn import Qnn
+from falcon_snn.training.checkpoint import load_model
+from falcon_snn.training.evaluate import accuracy, snn_predictions
+from falcon_snn.training.loop import train
+from falcon_snn.training.step import Job
+from falcon_snn.workflow.training import adapt
+
+fabric_module = pytest.importorskip("lightning.fabric")
+
+# Bad enough that a network which knows nothing of it loses many clips.
+BAD = replace(
+    load_profile("noisy"), programming="proportional", programming_sigma=0.4, stuck_lrs_rate=0.02,
+    converter_range="unit",
+)  # fmt: skip
+DELAYS = dict.fromkeys(NETWORK.boundaries, 1)
+
+
+def run(job: Job) -> float:
+    torch.set_num_threads(1)
+    return train(job, fabric_module.Fabric(accelerator="cpu", devices=1)).best_accuracy
+
+
+def on_chips(model: Qnn, profile: Profile) -> float:
+    """Mean accuracy on chips that training has not seen."""
+    snn, clips = convert(model), make_examples(60, 7)
+    spans = {name: 7.0 for name in snn.tensors if name.endswith("weight")}
+    return fmean(
+        accuracy(snn_predictions(sampled(snn, profile, seed, spans), clips, DELAYS), clips)
+        for seed in range(4)
+    )
+
+
+def test_a_network_learns_to_stand_bad_chips(tmp_path: Path) -> None:
+    run(make_job(tmp_path / "qnn", epochs=12))
+    model, _ = load_model(tmp_path / "qnn" / "best.safetensors")
+    before = on_chips(model, BAD)
+    changes: Any = {"epochs": 8, "weight_clip": 2.0, "weight_rate": 5e-3}
+    run(make_job(tmp_path / "qat", "qat", model=model, profile=BAD, **changes))
+    adapted, _ = load_model(tmp_path / "qat" / "best.safetensors")
+    assert on_chips(adapted, BAD) > before + 5
+    raw = load_file(tmp_path / "qat" / "last.safetensors")
+    for part, module in adapted.named_modules():
+        if isinstance(module, Weights):
+            weight = raw[f"raw.{part}.weight"]  # clipped after the step, so its deviation fell
+            assert float(weight.abs().max()) < 2.3 * float(weight.std()), part
+
+
+def test_training_on_chips_is_the_same_again_and_after_a_stop(tmp_path: Path) -> None:
+    whole, cut, plain = (tmp_path / name for name in ("whole", "cut", "plain"))
+    run(make_job(whole, "qat", epochs=2, profile=BAD))
+    job = make_job(cut, "qat", epochs=2, profile=BAD)
+
+    def stop(clips: int, ended: object) -> None:
+        if ended is not None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(job, fabric_module.Fabric(accelerator="cpu", devices=1), stop)
+    run(make_job(cut, "qat", epochs=2, profile=BAD, resume=True))
+    run(make_job(plain, "qat", epochs=2))
+    held = [load_file(folder / "last.safetensors") for folder in (whole, cut, plain)]
+    assert all(torch.equal(held[0][name], held[1][name]) for name in held[0])
+    assert any(not torch.equal(held[0][name], held[2][name]) for name in held[0])
+
+
+def test_other_chips_do_not_go_on(tmp_path: Path) -> None:
+    facts = [{"hardware": {"name": "mine", "toml": text}} for text in ("one", "two")]
+    run(make_job(tmp_path, "qat", epochs=1, profile=BAD, facts=facts[0]))
+    with pytest.raises(FalconError, match="hardware"):
+        run(make_job(tmp_path, "qat", epochs=1, profile=BAD, facts=facts[1], resume=True))
+
+
+def test_slots_in_float_know_no_chips(tmp_path: Path) -> None:
+    recipe = tmp_path / "slots.toml"
+    recipe.write_text(
+        'forward = "spikes"\ngradient = "temporal"\nepochs = 1\nbatch = 4\nweight_rate = 1e-3\n'
+        "neuron_rate = 0\n"
+    )
+    with pytest.raises(FalconError, match=r"--hardware: .* gradient 'rate'"):
+        adapt(tmp_path / "none", DELAYS, "embedded", tmp_path / "out", phases=["qat"],
+              recipes={"qat": recipe}, profile=BAD)  # fmt: skip
