@@ -51,10 +51,10 @@ def test_a_network_learns_to_stand_bad_chips(tmp_path: Path) -> None:
     run(make_job(tmp_path / "qnn", epochs=12))
     model, _ = load_model(tmp_path / "qnn" / "best.safetensors")
     before = on_chips(model, BAD)
-    changes: Any = {"epochs": 8, "weight_clip": 2.0, "weight_rate": 5e-3}
+    changes: Any = {"epochs": 16, "weight_clip": 2.0, "weight_rate": 1e-2}
     run(make_job(tmp_path / "qat", "qat", model=model, profile=BAD, **changes))
     adapted, _ = load_model(tmp_path / "qat" / "best.safetensors")
-    assert on_chips(adapted, BAD) > before + 5
+    assert on_chips(adapted, BAD) > before + 20
     raw = load_file(tmp_path / "qat" / "last.safetensors")
     for part, module in adapted.named_modules():
         if isinstance(module, Weights):

@@ -71,7 +71,7 @@ class Network:
         for number, read in enumerate(stage.reads):
             if read not in seen:
                 raise FalconError(
-                    f"stage '{stage.name}' reads '{read}', which is no stage before it"
+                    f"stage '{stage.name}' reads '{read[:40]}', which is no stage before it"
                 )
             emits = "codes" if wanted and number < 2 else "spikes"
             if seen[read].emits != emits:
