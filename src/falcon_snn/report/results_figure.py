@@ -61,7 +61,8 @@ def draw_results(results: Sequence[Result], setting: str, path: Path) -> None:
 
     with plt.rc_context(figure_style()):
         figure, axis = plt.subplots(figsize=(8.4, 4.8), layout="constrained")
-        best = front(ours)
+        others = _others(results, setting)
+        best = front([*ours, *(Plotted(o.latency_us, o.percent, o.name) for o in others)])
         axis.step([p.latency_us for p in best], [p.percent for p in best], where="post",
                   color=_BLUE, linewidth=1.2, alpha=0.6, label="best for this latency")  # fmt: skip
         for kind, fill in _ATTENTION.items():
@@ -69,7 +70,6 @@ def draw_results(results: Sequence[Result], setting: str, path: Path) -> None:
                 [p.latency_us for p in found[kind]], [p.percent for p in found[kind]], "o",
                 color=_BLUE, markerfacecolor=fill, label=f"ours, {kind} attention",
             )  # fmt: skip
-        others = _others(results, setting)
         if others:
             bars = [[row.percent - row.low for row in others],
                     [row.high - row.percent for row in others]]  # fmt: skip
@@ -77,8 +77,10 @@ def draw_results(results: Sequence[Result], setting: str, path: Path) -> None:
                           fmt="*", color=_RED, markersize=9, capsize=3,
                           label="ours, Kestrel (mean and range of the seeds)")  # fmt: skip
         for row in others:
-            axis.annotate(row.name, (row.latency_us, row.percent), xytext=(6, -9), fontsize=7,
-                          textcoords="offset points", color=INK)  # fmt: skip
+            axis.annotate(
+                row.name, (row.latency_us, row.low), xytext=(0, -3), textcoords="offset points",
+                rotation=-40, va="top", fontsize=7, color=INK,
+            )  # fmt: skip
         for each in qnn[:1]:
             if each.test_percent is not None:
                 axis.plot(each.latency_us, each.test_percent, "s", color=INK, label="our QNN")
@@ -87,13 +89,16 @@ def draw_results(results: Sequence[Result], setting: str, path: Path) -> None:
         least = min([worst, *(each for _, each in paper if each > worst - _NEAR)]) - 0.3
         _draw_paper(axis, paper, least)
         for place in best:
+            if place not in ours:
+                continue
             axis.annotate(
                 place.name, (place.latency_us, place.percent), xytext=(-5, 3), ha="right",
                 textcoords="offset points", fontsize=7, color=INK,
             )  # fmt: skip
+        title = setting.partition("-")[0] if others else setting
         counts = "/".join(map(str, sorted({r.words for r in results if r.setting == setting})))
         axis.set(xlabel="modeled core latency (µs)", ylabel="test accuracy (%)",
-                 title=f"{setting}: accuracy for every latency")  # fmt: skip
+                 title=f"{title}: accuracy for every latency")  # fmt: skip
         lowest = min([least, *(row.low - 0.1 for row in others)])
         left = 0 if others else min(place.latency_us for place in ours) - 8  # room for a name
         axis.set_xlim(left=left)
