@@ -72,6 +72,9 @@ def test_an_undisturbed_stream_is_as_fast_as_one_sample() -> None:
     measured = measure_throughput(snn_plan(MEDIUM, FAST, PAPER))
     assert measured.undisturbed.latency == time_snn(MEDIUM, FAST, PAPER).core_cycles == 11582
     assert measured.undisturbed.interval >= measured.densest.interval
+    for stream in (measured.undisturbed, measured.densest):
+        begun = range(0, stream.latency, stream.interval)  # until the first one ends
+        assert stream.in_flight == len(begun)
 
 
 def test_resources_of_the_papers_mapping() -> None:
