@@ -138,11 +138,25 @@ def test_fairer_qnns_are_never_slower_than_the_strict_one(graph: Graph, profile:
     assert all(cycles <= strict for cycles in fairer)
 
 
+@given(graphs(), profiles(), st.data())
+def test_one_more_slot_costs_what_timing_it_says(
+    graph: Graph, profile: Profile, data: st.DataObject
+) -> None:
+    delays = data.draw(schedules(graph))
+    timing = time_snn(graph, delays, profile)
+    for name, cost in next_delay_cost(timing).items():
+        if delays[name] == graph.slots:
+            assert cost is None
+        else:
+            later = time_snn(graph, {**delays, name: delays[name] + 1}, profile).core_cycles
+            assert cost == later - timing.core_cycles, name
+
+
 def test_value_has_slack_and_late_boundaries_cost_next_to_nothing() -> None:
     found = slack(time_snn(LARGE, FAST, PAPER))
     assert found["block0.v"] > 0
     assert found["block0.ffn1"] == 0
-    cost = next_delay_cost(LARGE, FAST, PAPER)
+    cost = next_delay_cost(time_snn(LARGE, FAST, PAPER))
     assert cost["block0.ffn1"] == 188
     assert cost["block4.residual2"] == 3
 

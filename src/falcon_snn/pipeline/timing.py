@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from falcon_snn.hardware.profile import Profile
-from falcon_snn.pipeline.graph import Graph
+from falcon_snn.pipeline.graph import INPUT, Graph
 from falcon_snn.pipeline.steps import Plan, QnnStyle, Step, qnn_plan, snn_plan
 
 # What the critical path is made of, by kind of step.
@@ -125,28 +125,49 @@ def path_parts(path: list[PathStep]) -> dict[str, int]:
 
 def slack(timing: Timing) -> dict[str, int]:
     """For every stage: how many cycles its results may come later without moving the end."""
-    latest = [timing.core_cycles] * len(timing.steps)
-    for index in range(len(timing.steps) - 1, -1, -1):
-        begin = latest[index] - timing.steps[index].cycles
-        for before in timing.steps[index].after:
-            latest[before] = min(latest[before], begin)
+    latest, core = _latest_ends(timing), timing.core_cycles
     return {
-        stage.name: min(latest[s] - timing.ends[s] for s in timing.ready_steps[stage.name])
+        stage.name: min(
+            min(latest[s], core) - timing.ends[s] for s in timing.ready_steps[stage.name]
+        )
         for stage in timing.graph.stages
     }
 
 
-def next_delay_cost(
-    graph: Graph, delays: Mapping[str, int], profile: Profile
-) -> dict[str, int | None]:
-    """For every boundary: cycles that one more slot of delay adds; None where d = T already."""
-    now = time_snn(graph, delays, profile).core_cycles
-    return {
-        name: None
-        if delays[name] == graph.slots
-        else time_snn(graph, {**delays, name: delays[name] + 1}, profile).core_cycles - now
-        for name in graph.boundaries
-    }
+def next_delay_cost(timing: Timing) -> dict[str, int | None]:
+    """For every boundary: cycles that one more slot of delay adds; None where d = T already.
+
+    One more slot adds edges from the input slots to the firing steps, and no path has two of them:
+    from a firing step none leads back to its inputs. So each edge is weighed by itself, between
+    when its input is ready and when its firing must end.
+    """
+    assert timing.delays is not None
+    latest, graph = _latest_ends(timing), timing.graph
+    inputs = {stage.name: [name for name in stage.after if name != INPUT] for stage in graph.stages}
+    cost: dict[str, int | None] = {}
+    for name in graph.boundaries:
+        delay, fires = timing.delays[name], timing.ready_steps[name]
+        late = [0]
+        for source in inputs[name]:
+            ready = timing.ready_steps[source]
+            for slot, fire in enumerate(fires):
+                needed = ready[min(slot + delay, graph.slots - 1)]
+                late.append(timing.ends[needed] + timing.steps[fire].cycles - latest[fire])
+        cost[name] = None if delay == graph.slots else max(late)
+    return cost
+
+
+def _latest_ends(timing: Timing) -> list[int]:
+    """When every step may end at the latest without moving the core."""
+    unread = timing.core_cycles + sum(step.cycles for step in timing.steps)
+    latest = [unread] * len(timing.steps)  # of steps on which no output depends
+    for name in timing.graph.outputs:
+        latest[timing.ready_steps[name][-1]] = timing.core_cycles
+    for index in range(len(timing.steps) - 1, -1, -1):
+        begin = latest[index] - timing.steps[index].cycles
+        for before in timing.steps[index].after:
+            latest[before] = min(latest[before], begin)
+    return latest
 
 
 class LocalCycles(NamedTuple):

@@ -22,7 +22,7 @@ def snn_report(graph: Graph, delays: Mapping[str, int], profile: Profile) -> dic
     """Latency of the spiking network beside its full lookahead and its QNN."""
     timing = time_snn(graph, delays, profile)
     full = time_snn(graph, dict.fromkeys(graph.boundaries, graph.slots), profile)
-    room, cost = slack(timing), next_delay_cost(graph, delays, profile)
+    room, cost = slack(timing), next_delay_cost(timing)
     return {
         **_common(timing),
         "full_lookahead_us": _us(full, full.core_cycles),

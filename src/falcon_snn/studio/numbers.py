@@ -85,6 +85,6 @@ def outlook(state: StudioState) -> Outlook:
                 measured.limits[0].resource,
             )
         )
-    cost = next_delay_cost(graph, state.delays, profile)
+    cost = next_delay_cost(time_snn(graph, state.delays, profile))
     added = {name: None if more is None else more * us for name, more in cost.items()}
     return Outlook(added, *rates)
