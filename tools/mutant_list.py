@@ -133,7 +133,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "pipeline/timing.py",
         "test_timing.py::test_slack_is_exactly_how_late_a_result_may_come",
         ("min(latest[before], begin)", "max(latest[before], begin)"),
-        ("min(latest[s] - timing.ends[s]", "max(latest[s] - timing.ends[s]"),
+        ("min(latest[s], core) - timing", "core - timing"),
     ),
     *of(
         "pipeline/timing.py",
@@ -142,7 +142,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("if step.slot > carried", "if step.slot >= carried"),
         ("min(carried, step.slot)", "max(carried, step.slot)"),
         ("carried = timing.graph.slots - 1", "carried = 0"),
-        ("delays[name] + 1}", "delays[name]}"),
+        ("ready[min(slot + delay, graph", "ready[min(slot + delay - 1, graph"),
         ("planes * one, graph.slots * one", "graph.slots * one, graph.slots * one"),
         ("cycles * self.profile.cycle_ns / 1000", "cycles * self.profile.cycle_ns / 100"),
         ("start + step.cycles", "start + step.cycles + 1"),

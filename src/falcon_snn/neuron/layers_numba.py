@@ -1,33 +1,35 @@
 """Integer layers on the CPU; `layers` calls these for backend `numba`.
 
-Products are driven by events: each spike adds its weights to the sums of its slot, for all outputs
-that see it, so work follows the spikes, no window is copied and no current goes to memory, but
-those of a second term. A linear layer is a 1x1 convolution of an image with one pixel per line.
+Products are sparse (`events_numba`) or dense, whichever is less work; both give the same integers.
+Dense: what each output sees is laid out in rows, slot by slot, and multiplied as 8-bit integers, a
+few clips at a time, so that rows and sums stay in the cache. Where all input comes before the first
+decision, counts take the place of slots, one product for all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numba import njit, prange
 from torch import Tensor
-from torch.nn import functional as F
 
 from falcon_snn.neuron import integer, layers_torch
 from falcon_snn.neuron.encoding import encoding_table
-from falcon_snn.neuron.integer_numba import add_slot, decide
-from falcon_snn.neuron.layers_torch import codes as codes  # float products are as fast here
+from falcon_snn.neuron.events_numba import fire_events
+from falcon_snn.neuron.int8_product import int8_product, products_per_event
 from falcon_snn.neuron.layers_torch import pool as pool
 from falcon_snn.neuron.numba_backend import use_torch_threads
-from falcon_snn.neuron.packed import unpack
+from falcon_snn.neuron.packed import count
 
 if TYPE_CHECKING:
     from falcon_snn.neuron.layers import AttentionCurve, IntegerNeurons, Pair, Term
 
-_Currents = np.ndarray[tuple[int, ...], np.dtype[np.int32]] | None
-
-CHUNK = 32  # output lines per task: enough tasks for all threads even from one clip
+_ROWS_BYTES = 1 << 20  # of the rows that are laid out at once, for each thread
+_SAMPLE = 4096  # of the inputs, to see how many spike
+_CACHED = 1 << 17  # weights that a core keeps near, in 16 bits; events slow down with more
+_LAID_OUT = 60  # events that take as long as laying out one weight
 TAPS = 5  # of an encoder's line, taken together
 
 
@@ -35,19 +37,28 @@ def fire(
     terms: Sequence["Term"], neurons: "IntegerNeurons", slots: int, delay: int, border: "Pair"
 ) -> Tensor:
     shape = terms[0].shape
-    first, *others = sorted(terms, key=lambda term: term.weight is None)
-    if first.weight is None:
+    if all(term.weight is None for term in terms):
         out = _residual(terms, neurons, slots, delay)
         return layers_torch.with_border(out.view(shape), border)
-    flat = all(term.flat for term in terms)
-    extra = _currents(others[0], neurons, slots, flat=flat).numpy() if others else None
-    if flat:
-        out = torch.zeros((1, shape[0] * shape[1] * shape[2], 1, shape[3]), dtype=torch.uint8)
-        _call(first, neurons, slots, delay, extra, None, (0, 0), out, flat=True)
-        return layers_torch.with_border(out.view(shape), border)
+    planes = 1 if delay == slots else slots
+    if not _is_dense(terms, planes):
+        return fire_events(terms, neurons, slots, delay, border)
+    factor = terms[0].factor if len(terms) == 1 else torch.ones_like(terms[0].factor)
     size = (shape[0], shape[1] + 2 * border[0], shape[2] + 2 * border[1], shape[3])
     out = torch.zeros(size, dtype=torch.uint8)
-    _call(first, neurons, slots, delay, extra, None, border, out, flat=False)
+    inner = out[:, border[0] : border[0] + shape[1], border[1] : border[1] + shape[2]]
+    for part in _parts(terms, planes):
+        sums = [_sums(term, part, slots, planes) for term in terms]
+        if len(sums) == 2:
+            sums[0] = terms[0].factor * sums[0].int() + terms[1].factor * sums[1].int()
+        if planes == 1:
+            fired = layers_torch.full_lookahead(sums[0][0], factor, neurons, slots, "numba")
+        else:
+            fired = integer.fire_integer(
+                sums[0], delay, initial=neurons.initial, static_per_slot=neurons.static,
+                threshold=neurons.threshold, factor=factor, backend="numba",
+            )  # fmt: skip
+        inner[part] = fired.view(-1, *shape[1:])
     return out
 
 
@@ -64,194 +75,87 @@ def _residual(
     )  # fmt: skip
 
 
-def _currents(term: "Term", neurons: "IntegerNeurons", slots: int, *, flat: bool) -> Tensor:
-    """What a term adds per slot, its factor included: int32 [clip, line, slot, pixel * output]."""
-    clips, lines, pixels, outputs = term.shape
-    if flat:
-        clips, lines, pixels = 1, clips * lines * pixels, 1
-    if term.weight is None:
-        spikes = unpack(term.window(), slots).view(slots, clips, lines, pixels, outputs)
-        return (term.factor * spikes).permute(1, 2, 0, 3, 4).flatten(3)
-    currents = torch.empty((clips, lines, slots, pixels * outputs), dtype=torch.int32)
-    silent = torch.empty((clips, 0, 0, outputs), dtype=torch.uint8)
-    _call(term, neurons, slots, 1, None, currents.numpy(), (0, 0), silent, flat=flat)
-    return currents
+def _is_dense(terms: Sequence["Term"], planes: int) -> bool:
+    """Whether products of whole rows are less work than adding weights spike by spike.
 
-
-def _call(
-    term: "Term", neurons: "IntegerNeurons", slots: int, delay: int, extra: _Currents,
-    currents: _Currents, border: "Pair", out: Tensor, *, flat: bool,
-) -> None:  # fmt: skip
-    """Run the product of a term; flat rows are an image of one clip with one pixel per line."""
-    assert term.weight is not None
-    image, weight, stride = term.window().contiguous(), term.weight, term.stride
-    features = term.shape[2]
-    if flat:
-        inputs = weight[0].numel()
-        image, weight, stride = image.view(1, -1, 1, inputs), weight.view(-1, 1, 1, inputs), (1, 1)
-        features = 1
-    per_line = [
-        parameter.repeat(features).numpy()
-        for parameter in (neurons.initial, neurons.static, neurons.threshold, term.factor)
-    ]
-    use_torch_threads()
-    _product(
-        image.numpy(), _rows(weight, stride).numpy(), *per_line, slots, delay,
-        tuple(weight.shape[1:3]), stride[0], extra, currents, border, out.numpy(),
-    )  # fmt: skip
-
-
-def _rows(weight: Tensor, stride: "Pair") -> Tensor:
-    """What a spike adds: [line mod period, pixel mod stride, channel, outputs it reaches].
-
-    A spike on line l and pixel p reaches the tokens t with l - stride t among the taps, which lie
-    in a ring of as many lines as see one spike, and features f with stride f + tap = p. Sums have
-    the order [feature, ring, output], so all that a spike adds lies side by side; where a ring's
-    line is not reached, it adds zeros.
-    16 bits where no sum of one slot can leave them: twice the sums per instruction.
+    Events also pay for every weight, which they lay out anew: much for a single clip.
     """
-    outputs, line_taps, pixel_taps, channels = weight.shape
-    reach = int(weight.flatten(1).int().abs().sum(dim=1).max())
-    ring, span = -(-line_taps // stride[0]), -(-pixel_taps // stride[1])
-    rows = torch.zeros(
-        (ring * stride[0], stride[1], channels, span, ring, outputs),
-        dtype=torch.int16 if reach < 1 << 15 else torch.int32,
-    )
-    weight = F.pad(weight, (0, 0, 0, 0, 0, ring * stride[0] - line_taps))
-    for line in range(ring * stride[0]):
-        tap = line % stride[0] + (line // stride[0] - torch.arange(ring)) % ring * stride[0]
-        for phase in range(min(stride[1], pixel_taps)):
-            taps = weight[:, tap, phase :: stride[1]].flip(2)  # neighbours in f have falling taps
-            rows[line, phase, :, span - taps.shape[2] :] = taps.permute(3, 2, 1, 0)
-    return rows.flatten(4)
+    dense = events = 0.0
+    for term in terms:
+        if term.weight is not None:
+            products = prod(term.shape[:3]) * term.weight.numel()
+            some = term.packed.flatten()[:: max(term.packed.numel() // _SAMPLE, 1)]
+            spikes = float(count(some).float().mean())  # of an input, in all slots
+            adds = spikes * products + _LAID_OUT * term.weight.numel()
+            dense += planes * products
+            events += products_per_event() * adds * max(term.weight.numel() / _CACHED, 1)
+    return dense < events
 
 
-def _bit_positions() -> np.ndarray[tuple[int, int], np.dtype[np.uint32]]:
-    """The set bits of each byte, lowest first; the places behind them are never read."""
-    positions = np.zeros((256, 8), np.uint32)
-    for byte in range(256):
-        bits = [bit for bit in range(8) if byte >> bit & 1]
-        positions[byte, : len(bits)] = bits
-    return positions
+def _parts(terms: Sequence["Term"], planes: int) -> Iterator[slice]:
+    """A few clips at a time."""
+    clips, lines, pixels, _ = terms[0].shape
+    inputs = max(term.packed.shape[3] if term.weight is None else term.weight[0].numel()
+                 for term in terms)  # fmt: skip
+    at_once = _ROWS_BYTES * torch.get_num_threads() // max(planes * lines * pixels * inputs, 1)
+    for first in range(0, clips, max(at_once, 1)):
+        yield slice(first, first + max(at_once, 1))
 
 
-_POSITIONS = _bit_positions()
-_COUNTS = np.array([byte.bit_count() for byte in range(256)], np.uint8)
+def _sums(term: "Term", part: slice, slots: int, planes: int) -> Tensor:
+    """The exact sums of some clips, [slot, row, output], or of all slots together in one."""
+    x = term.window()[part]
+    if planes == 1:
+        x = count(x, slots)
+    rows = _rows(x, term.weight, term.stride, planes)
+    return rows if term.weight is None else int8_product(rows, term.weight)
+
+
+def _rows(x: Tensor, weight: Tensor | None, stride: "Pair", planes: int) -> Tensor:
+    """What each output sees of bytes [clip, line, pixel, channel]: int8 [slot, row, input].
+
+    One plane holds the bytes as they are, several their bits.
+    """
+    kernel = (1, 1) if weight is None else tuple(weight.shape[1:3])
+    clips, lines, pixels, channels = x.shape
+    if planes == 1 and kernel == (1, 1) and stride == (1, 1):
+        return x.reshape(1, -1, channels).view(torch.int8)
+    tokens = [
+        (size - taps) // step + 1
+        for size, taps, step in zip((lines, pixels), kernel, stride, strict=True)
+    ]
+    shape = (planes, clips, *tokens, kernel[0], kernel[1] * channels)
+    rows = torch.empty(shape, dtype=torch.int8)
+    use_torch_threads()
+    _lay_out(x.contiguous().view(torch.int8).flatten(2).numpy(), channels, stride, rows.numpy())
+    return rows.view(planes, -1, kernel[0] * kernel[1] * channels)
 
 
 @njit(parallel=True, cache=True, error_model="numpy", nogil=True)
-def _product(  # type: ignore[no-untyped-def]
-    image, rows, initial, static_per_slot, threshold, factor, slots, delay, taps, line_stride,
-    extra, all_currents, border, out,
-):  # fmt: skip
-    """Sums of the spikes' weights, then SN_delta; `extra` joins them, or `all_currents` takes them.
-
-    Either is None or has the shape [clip, line, slot, neuron], the factor included.
-    """
-    clips, lines, pixels, channels = image.shape
-    period, stride, _, span, cell = rows.shape  # a cell: the outputs of one feature
-    line_taps, pixel_taps = taps
-    ring = period // line_stride
-    outputs = out.shape[3]
-    neurons = initial.shape[0]
-    tokens = (lines - line_taps) // line_stride + 1
-    weights = rows.ravel()
-    # One line of sums has room on both sides for spikes at its ends.
-    size = ((pixels - 1) // stride + span) * cell
-    chunks = (tokens + CHUNK - 1) // CHUNK
-    for task in prange(clips * chunks):
-        clip = task // chunks
-        begin = task % chunks * CHUNK
-        end = min(begin + CHUNK, tokens)
-        sums = np.zeros(slots * size, rows.dtype)
-        currents = np.empty((slots, neurons), rows.dtype)
-        potential = np.empty(neurons, np.int32)
-        active = np.empty(channels, np.uint32)
-        spikes = np.empty(8 * channels, np.uint32)
-        for line in range(begin * line_stride, (end - 1) * line_stride + line_taps):
-            if line % line_stride >= line_taps:
-                continue  # between two kernels
+def _lay_out(image, channels, stride, rows):  # type: ignore[no-untyped-def]
+    planes, clips, lines, pixels, taps, size = rows.shape
+    for task in prange(clips * lines):
+        clip, line = task // lines, task % lines
+        for tap in range(taps):
+            seen = image[clip, line * stride[0] + tap]
             for pixel in range(pixels):
-                phase = pixel % stride
-                reached = (pixel_taps - phase + stride - 1) // stride
-                start = (pixel // stride + span - reached) * cell
-                block = (line % period * stride + phase) * channels
-                row = (block * span + span - reached) * cell
-                events = _events(image[clip, line, pixel], slots, active, spikes)
-                for event in range(events):
-                    slot, channel = spikes[event] & 7, spikes[event] >> 3
-                    _add(
-                        sums, np.uint64(slot * size + start),
-                        weights, np.uint64(channel * span * cell + row), reached * cell,
-                    )  # fmt: skip
-            if (line - line_taps + 1) % line_stride != 0:
-                continue  # not the last line of a token
-            token = (line - line_taps + 1) // line_stride
-            for slot in range(slots):
-                for feature in range(neurons // outputs):
-                    start = slot * size + (feature + span - 1) * cell + token % ring * outputs
-                    _take(sums, np.uint64(start), currents[slot], feature * outputs, outputs)
-            if token < begin:
-                continue  # it belongs to another task
-            if all_currents is not None:
-                for slot in range(slots):
-                    _scale(currents[slot], factor, all_currents[clip, token, slot])
-                continue
-            first = border[1] * outputs
-            packed = out[clip, token + border[0]].ravel()[first : first + neurons]
-            potential[:] = initial
-            next_input = 0
-            for slot in range(slots):
-                while next_input < min(slot + delay, slots):
-                    add_slot(potential, static_per_slot, factor, currents[next_input])
-                    if extra is not None:
-                        _join(potential, extra[clip, token, next_input])
-                    next_input += 1
-                decide(slot, potential, threshold, packed)
+                start = np.uint64(pixel * stride[1] * channels)
+                for plane in range(planes):
+                    row = rows[plane, clip, line, pixel, tap]
+                    if planes == 1:
+                        for i in range(np.uint64(size)):
+                            row[i] = seen[start + i]
+                    else:
+                        for i in range(np.uint64(size)):
+                            row[i] = (seen[start + i] >> plane) & 1
 
 
-@njit(cache=True, error_model="numpy", nogil=True, inline="always")
-def _scale(current, factor, out):  # type: ignore[no-untyped-def]
-    for i in range(current.shape[0]):
-        out[i] = factor[i] * np.int32(current[i])
-
-
-@njit(cache=True, error_model="numpy", nogil=True, inline="always")
-def _join(potential, current):  # type: ignore[no-untyped-def]
-    for i in range(potential.shape[0]):
-        potential[i] += current[i]
-
-
-@njit(cache=True, error_model="numpy", nogil=True, inline="always")
-def _events(train, slots, active, spikes):  # type: ignore[no-untyped-def]
-    """List a pixel's spikes as 8 channel + slot; no branch that a processor could mispredict."""
-    mask = np.uint8((1 << slots) - 1)
-    n = np.uint64(0)
-    for channel in range(train.shape[0]):
-        active[n] = channel
-        n += np.uint64((train[channel] & mask) != 0)
-    events = np.uint64(0)
-    for i in range(n):
-        channel = active[i]
-        byte = train[channel] & mask
-        for k in range(np.uint64(8)):  # all places are written, as many kept as bits are set
-            spikes[events + k] = (channel << 3) + _POSITIONS[byte, k]
-        events += np.uint64(_COUNTS[byte])
-    return events
-
-
-@njit(cache=True, error_model="numpy", nogil=True, inline="always")
-def _add(sums, start, weights, row, size):  # type: ignore[no-untyped-def]
-    # Unsigned indices: no test for negative ones, so the loop becomes vector instructions.
-    for i in range(np.uint64(size)):
-        sums[start + i] += weights[row + i]
-
-
-@njit(cache=True, error_model="numpy", nogil=True, inline="always")
-def _take(sums, start, current, at, size):  # type: ignore[no-untyped-def]
-    for i in range(np.uint64(size)):
-        current[np.uint64(at) + i] = sums[start + i]
-        sums[start + i] = 0
+def codes(term: "Term", bias: Tensor, shift: Tensor, first: int) -> Tensor:
+    assert term.weight is not None
+    rows = count(term.packed, first).flatten(0, 2).view(torch.int8)
+    total = int8_product(rows[None], term.weight)[0].int()
+    code = ((total * term.factor + bias) >> shift).clamp(-127, 127).to(torch.int8)
+    return code.view(term.shape)
 
 
 def encode(

@@ -129,7 +129,8 @@ def context_of(
     levels: Tensor, v: Tensor, factor: Tensor, neurons: "IntegerNeurons", slots: int, backend: str
 ) -> Tensor:
     """SN_T of the map's codes [clip, head, query, key] times the values' counts."""
-    mixed = (levels @ _heads(count(v), levels.shape[1])).transpose(1, 2).flatten(2)
+    values = _heads(count(v), levels.shape[1]).contiguous()  # strided ones are slow on a CPU
+    mixed = (levels @ values).transpose(1, 2).flatten(2)
     return full_lookahead(mixed.flatten(0, 1), factor, neurons, slots, backend).view(v.shape)
 
 
