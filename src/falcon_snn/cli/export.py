@@ -59,7 +59,7 @@ def export(
     if as_json:
         print_json({"out": str(target), "format": file_format, "delays": delays})
     if file_format == "verilog":
-        notice(f"{target}: run `make` there; the macro and attention are behavioural (README.md)")
+        notice(f"{target}: run `make` there; the macro and ConSmax are behavioural (README.md)")
         return
     size = target.stat().st_size
     what = "read back and equal" if delays else "onnxruntime gives the scores of full lookahead"
