@@ -26,7 +26,7 @@ class Pool:
     """Systolic arrays, and the products that run on them."""
 
     name: str
-    arrays: int = 0
+    arrays: int
     products: list[str] = field(default_factory=list)
 
 
@@ -39,6 +39,7 @@ def add_attention(design: Design, stage: Attention) -> Stream:
     streamed = profile.attention == "streamed"
     # A part is what the next step may start with: a group of rows of a round, or all of it.
     arrays = min(profile.arrays, profile.engines) if streamed else profile.arrays
+    used = min(arrays, max(one.copies for one in design.graph.stages if one.kind == "product"))
     height = profile.array_size if streamed else tokens
     together = arrays if streamed else heads  # heads in a part of the map
     groups = -(-tokens // height)
@@ -51,7 +52,7 @@ def add_attention(design: Design, stage: Attention) -> Stream:
         cycles = [digital_cycles(curve, profile)] * 2
 
     width = _bits(127 * 127 * scores.inner)
-    _product(design, f"{name}_qk", scores, min(arrays, heads), {
+    _product(design, f"{name}_qk", scores, used, {
         "PARTS": 1, "TRANSPOSED": 1, "SLOTS": 1, "WIDTH_A": 8, "WIDTH_B": 8, "WIDTH": width,
     }, {
         "left": f"{q.count} != 0", "right": f"{k.count} != 0", "a": q.slots, "b": k.slots,
@@ -67,7 +68,7 @@ def add_attention(design: Design, stage: Attention) -> Stream:
         "codes": design.new_wire(f"{name}_map", heads * tokens * tokens * FEED_A),
     })  # fmt: skip
     width = _bits(255 * slots * tokens)
-    _product(design, f"{name}_av", mixed, min(arrays, heads), {
+    _product(design, f"{name}_av", mixed, used, {
         "PARTS": parts, "TRANSPOSED": 0, "SLOTS": slots, "WIDTH_A": FEED_A, "WIDTH_B": 1,
         "WIDTH": width,
     }, {
@@ -88,19 +89,11 @@ def add_arrays(design: Design, pool: Pool) -> None:
         fed = " | ".join(f"{one}_{wire}" for one in names)
         bits = {"a": pool.arrays * size * FEED_A, "b": pool.arrays * size * FEED_B}.get(wire, 1)
         design.lines.append(f"  assign {design.new_wire(f'{pool.name}_{wire}', bits)} = {fed};")
-    for number in range(pool.arrays):
-        diagonals = f"{pool.name}_done"
-        if number > 0:  # all arrays run in step, so the first says when
-            diagonals = design.new_wire(f"{pool.name}_done{number}", 2 * size - 1)
-        design.module("falcon_array", f"{pool.name}_{number}", {
-            "SIZE": size, "WIDTH_A": FEED_A, "WIDTH_B": FEED_B, "WIDTH": WIDTH,
-        }, {
-            "valid": f"{pool.name}_valid", "first": f"{pool.name}_first",
-            "last": f"{pool.name}_last", "done": diagonals,
-            "a": f"{pool.name}_a[{number * size * FEED_A}+:{size * FEED_A}]",
-            "b": f"{pool.name}_b[{number * size * FEED_B}+:{size * FEED_B}]",
-            "sums": f"{pool.name}_sums[{number * size * size * WIDTH}+:{size * size * WIDTH}]",
-        })  # fmt: skip
+    design.module("falcon_array", pool.name, {
+        "ARRAYS": pool.arrays, "SIZE": size, "WIDTH_A": FEED_A, "WIDTH_B": FEED_B, "WIDTH": WIDTH,
+    }, {
+        wire: f"{pool.name}_{wire}" for wire in ("valid", "first", "last", "a", "b", "done", "sums")
+    })  # fmt: skip
 
 
 def _product(
@@ -109,11 +102,10 @@ def _product(
 ) -> None:  # fmt: skip
     size, resource = design.profile.array_size, digital_resource(timed, design.profile)
     if resource not in design.pools:
-        design.pools[resource] = Pool(f"arrays{len(design.pools)}")
+        design.pools[resource] = Pool(f"arrays{len(design.pools)}", arrays)
     pool = design.pools[resource]
     free = f"{pool.products[-1]}_whole" if pool.products else "1'b1"
     pool.products.append(name)
-    pool.arrays = max(pool.arrays, arrays)
     fed = {"valid": 1, "first": 1, "last": 1, "a": arrays * size * FEED_A,
            "b": arrays * size * FEED_B, "count": 16, "whole": 1,
            "results": timed.rows * timed.columns * timed.copies * parameters["WIDTH"]}  # fmt: skip
@@ -125,7 +117,7 @@ def _product(
     }, {
         "free": free, **ports, "feed_a": wires.pop("a"), "feed_b": wires.pop("b"), **wires,
         "done": f"{pool.name}_done",
-        "sums": f"{pool.name}_sums[0+:{arrays * size * size * WIDTH}]",
+        "sums": f"{pool.name}_sums",
     })  # fmt: skip
 
 

@@ -89,9 +89,9 @@ module falcon_product #(
       end
   end
 
-  // Where the results of a tile go: round, group and tile travel beside the diagonals of the arrays.
-  logic [DIAGONALS*48-1:0] places, held_places;
-  assign places = (held_places << 48) | (DIAGONALS * 48)'({round, group, tile});
+  // Where the results of a tile go: round, group and tile follow it through the arrays.
+  logic [DIAGONALS*48-1:0] places;
+  logic [15:0] to_round, to_group, to_tile;
   int to_head, to_row, to_column;
   logic signed [WIDTH_S-1:0] sum;
 
@@ -104,7 +104,7 @@ module falcon_product #(
       k <= 0;
       count <= 0;
     end else if (active) begin
-      held_places <= places;
+      places <= (places << 48) | (DIAGONALS * 48)'({round, group, tile});
       if (valid) begin
         k <= last ? 0 : k + 1;
         if (last) tile <= int'(tile) == TILES - 1 ? 0 : tile + 1;
@@ -114,15 +114,19 @@ module falcon_product #(
           if (int'(group) == GROUPS - 1) round <= round + 1;
         end
       end
-      if (done[DIAGONALS-1] && int'(places[(DIAGONALS-1)*48+:16]) == TILES - 1) count <= count + 1;
+      {to_round, to_group, to_tile} = {round, group, tile};
+      if (DIAGONALS > 1) {to_round, to_group, to_tile} = places[(DIAGONALS>1?DIAGONALS-2:0)*48+:48];
+      if (done[DIAGONALS-1] && int'(to_tile) == TILES - 1) count <= count + 1;
       if (|done)
         for (int i = 0; i < SIZE; i++)
           for (int j = 0; j < SIZE; j++)
             if (done[i+j]) begin
-              to_row = int'(places[(i+j)*48+16+:16]) * SIZE + i;
-              to_column = int'(places[(i+j)*48+:16]) * SIZE + j;
+              {to_round, to_group, to_tile} =
+                  i + j == 0 ? {round, group, tile} : places[(i+j==0?0:i+j-1)*48+:48];
+              to_row = int'(to_group) * SIZE + i;
+              to_column = int'(to_tile) * SIZE + j;
               for (int u = 0; u < ARRAYS; u++) begin
-                to_head = int'(places[(i+j)*48+32+:16]) * ARRAYS + u;
+                to_head = int'(to_round) * ARRAYS + u;
                 if (to_row < ROWS && to_column < COLUMNS && to_head < COPIES) begin
                   sum = sums[((u*SIZE+i)*SIZE+j)*WIDTH_S+:WIDTH_S];
                   results[((to_row*COPIES+to_head)*COLUMNS+to_column)*WIDTH+:WIDTH] = WIDTH'(sum);
