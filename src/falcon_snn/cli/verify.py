@@ -31,7 +31,8 @@ def verify(
 
     found = execute(
         options.network_file(checkpoint, pretrained), data, clips=clips, schedules=schedules,
-        named=schedule, profile=options.choose_profile(hardware, attention), seed=seed, watch=TerminalWatch(),
+        named=schedule, profile=options.choose_profile(hardware, attention), seed=seed,
+        watch=TerminalWatch(),
     )  # fmt: skip
     ran = found.simulated
     if as_json:

@@ -36,6 +36,14 @@ class Monitored:
     slots: int
 
 
+@dataclass(frozen=True)
+class Instance:
+    """A module in the network, with its parameters."""
+
+    module: str
+    parameters: Mapping[str, Any]
+
+
 class Design:
     """Modules, wires and files so far; `folder.py` puts them together."""
 
@@ -44,6 +52,7 @@ class Design:
         self.graph = snn.network.graph
         self.lines: list[str] = []
         self.files: dict[str, str] = {}  # path to text
+        self.instances: list[Instance] = []
         self.monitored: list[Monitored] = []
         self.streams: dict[str, Stream] = {}
         self.from_source: list[str] = []  # firing stages that nothing but the source feeds
@@ -230,6 +239,7 @@ class Design:
     def module(
         self, module: str, name: str, parameters: Mapping[str, Any], ports: Mapping[str, str]
     ) -> None:
+        self.instances.append(Instance(module, parameters))
         given = ", ".join(
             f'.{key}("{value}")' if isinstance(value, str) else f".{key}({value})"
             for key, value in parameters.items()
