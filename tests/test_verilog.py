@@ -9,13 +9,14 @@ from random import Random
 
 import pytest
 import torch
+from tests.hardware_designs import ALL, PAPER, design_in
 from tests.other_networks import CNN, save_cnn
 from tests.random_networks import random_inputs, trained_like
 from typer.testing import CliRunner
 
 from falcon_snn.cli.main import app
 from falcon_snn.errors import FalconError
-from falcon_snn.hardware.profile import Profile, load_profile
+from falcon_snn.hardware.profile import Profile
 from falcon_snn.interchange.verilog.design import Design
 from falcon_snn.interchange.verilog.folder import Run, write_folder
 from falcon_snn.interchange.verilog.simulate import TOOLS, build, demand_tools, simulate
@@ -23,13 +24,11 @@ from falcon_snn.network.convert import convert
 from falcon_snn.network.description import Network
 from falcon_snn.network.falcon import FalconConfig, falcon
 from falcon_snn.network.integer import Snn
-from falcon_snn.network.operations import Attention, Code, Fire, Readout, Source, Term
+from falcon_snn.network.operations import Fire, Readout, Source, Term
 from falcon_snn.network.product import Product
-from falcon_snn.workflow.verify import random_schedules
 
 MISSING = [tool for tool in TOOLS if shutil.which(tool) is None]
 needs_tools = pytest.mark.skipif(bool(MISSING), reason=f"without {', '.join(MISSING)}")
-PAPER = load_profile()
 
 MLP = Network(
     "MLP",
@@ -46,43 +45,15 @@ FALCON = falcon(
     FalconConfig("small Falcon", blocks=1, features=8, tokens=6, classes=3, hidden=8, heads=2,
                  ffn=12, encoder_channels=2, stem_channels=3, slots=5, qk_prefix=3)
 )  # fmt: skip
-# Every module in one network; weights are -1, 0 and 1, so that sums tie with small thresholds.
-ALL = Network(
-    "all modules",
-    4,
-    (
-        Source("counts", (4, 1, 3), given=True, encoding="even"),
-        Fire("first", (Term("counts", Product(4)),)),
-        Code("q", "first", Product(4), 2),
-        Code("k", "first", Product(4), 2),
-        Fire("v", (Term("first", Product(4)),), lookahead=True),
-        Attention("context", "q", "k", "v", 2),
-        Fire("mixed", (Term("context", Product(4)), Term("first", Product(4)))),
-        Fire("sum", (Term("first"), Term("mixed"))),
-        Readout("classes", "sum", 3),
-    ),
-    weight_bits=2,
-)
-
-
-def runs_of(snn: Snn, profile: Profile, schedules: int, clips: int = 3) -> list[Run]:
-    x = random_inputs(snn.network, clips, seed=1)
-    chosen = random_schedules(Design(snn, profile), schedules, seed=0).values()
-    return [Run(x[n % clips : n % clips + 1], delays) for n, delays in enumerate(chosen)]
-
-
-def design_in(folder: Path, snn: Snn, profile: Profile = PAPER, schedules: int = 50) -> Path:
-    write_folder(folder, snn, profile, runs_of(snn, profile, schedules))
-    return folder
-
-
 FAST_MACRO = replace(PAPER, t_set_ns=10.0, mux=1, hand_over_cycles=0)  # passes of 2 to 8 cycles
 CASES = {
     "MLP": (MLP, PAPER),
     "residual CNN, a pass shorter than the step": (
         CNN, replace(FAST_MACRO, neuron_step_cycles=5)
     ),
-    "Falcon, prefix 3, one unit for 5 neurons": (FALCON, replace(PAPER, neurons_per_unit=5)),
+    "Falcon, prefix 3, one unit for 5 neurons, streamed attention": (
+        FALCON, replace(PAPER, neurons_per_unit=5, attention="streamed", array_size=4, arrays=1)
+    ),
 }  # fmt: skip
 
 
@@ -130,8 +101,9 @@ def designs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The network of all modules, right: built with real constants, and with small integers."""
     place = tmp_path_factory.mktemp("designs")
     snn = convert(trained_like(ALL, 8))
-    real = design_in(place / "real", snn, schedules=12)
-    small = design_in(place / "small", small_integers(snn), schedules=12)
+    arrays_of_3 = replace(PAPER, array_size=3)  # so that 4 rows take two tiles
+    real = design_in(place / "real", snn, arrays_of_3, schedules=12)
+    small = design_in(place / "small", small_integers(snn), arrays_of_3, schedules=12)
     build(real, "-O0")
     (small / "build").mkdir()
     return real, small
@@ -169,8 +141,8 @@ WRONG = {
         "rtl/falcon_slots.sv", "(DEPTH==1?0:int'(count))*WIDTH", "0*WIDTH"),
     "prefix off by one": ("network.sv", ".delay(4'd2)", ".delay(4'd1)"),
     "code not clipped": ("rtl/falcon_code.sv", "if (value > 127) value = 127;", ""),
-    "values not awaited": (
-        "model/falcon_attention.sv", "int'(count_v) == SLOTS", "count_v != 0"),
+    "values not awaited": ("network.sv", ".right(s3_v_count == 4'd4)", ".right(1'b1)"),
+    "tiles run into each other": ("rtl/falcon_array.sv", "firsts[i+j] ? 0 : held", "held"),
 }  # fmt: skip
 
 
@@ -244,7 +216,6 @@ def test_what_cannot_be_exact_is_refused(tmp_path: Path) -> None:
     assert "take 3 cycles or more" in refused(MLP, replace(PAPER, neuron_step_cycles=2))
     assert "takes 1 cycles" in refused(MLP, replace(FAST_MACRO, t_set_ns=0.0, active_rows=36))
     assert "needs 200 or more" in refused(MLP, replace(PAPER, neurons_per_unit=200))
-    assert "serial only" in refused(FALCON, replace(PAPER, attention="streamed"))
 
 
 def test_missing_tools_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,12 +64,15 @@ def yosys_command() -> list[str]:
 
 def synthesise(design: Design) -> list[Synthesised]:
     """Synthesise one unit of each kind of module that the network has."""
-    command = yosys_command()
+    return [synthesise_unit(unit) for unit in units(design)]
+
+
+def synthesise_unit(unit: Unit) -> Synthesised:
     with tempfile.TemporaryDirectory(prefix="falcon-yosys-") as place:
-        return [_synthesise(unit, command, Path(place)) for unit in units(design)]
+        return _synthesise(unit, Path(place))
 
 
-def _synthesise(unit: Unit, command: list[str], place: Path) -> Synthesised:
+def _synthesise(unit: Unit, place: Path) -> Synthesised:
     name = unit.module
     (place / f"{name}.sv").write_text(fixed_files()[f"rtl/{name}.sv"], encoding="utf-8")
     # Files are parameters, which yosys cannot set on its command line: it takes the default.
@@ -83,7 +86,7 @@ def _synthesise(unit: Unit, command: list[str], place: Path) -> Synthesised:
         encoding="utf-8",
     )
     done = subprocess.run(
-        [*command, "run.ys"], cwd=place, text=True, check=False,
+        [*yosys_command(), "run.ys"], cwd=place, text=True, check=False,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     if done.returncode:
