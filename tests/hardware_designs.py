@@ -1,7 +1,10 @@
 """Small networks as hardware, for the tests of their description."""
 
+import shutil
+import subprocess
 from pathlib import Path
 
+import pytest
 from tests.random_networks import random_inputs
 
 from falcon_snn.hardware.profile import Profile, load_profile
@@ -14,6 +17,8 @@ from falcon_snn.network.product import Product
 from falcon_snn.workflow.verify import random_schedules
 
 PAPER = load_profile()
+_MISSING = [tool for tool in ("iverilog", "vvp", "make") if shutil.which(tool) is None]
+needs_icarus = pytest.mark.skipif(bool(_MISSING), reason=f"without {', '.join(_MISSING)}")
 
 # Every module in one network; weights are -1, 0 and 1, so that sums tie with small thresholds.
 ALL = Network(
@@ -59,3 +64,10 @@ def runs_of(snn: Snn, profile: Profile, schedules: int, clips: int = 3) -> list[
 def design_in(folder: Path, snn: Snn, profile: Profile = PAPER, schedules: int = 50) -> Path:
     write_folder(folder, snn, profile, runs_of(snn, profile, schedules))
     return folder
+
+
+def run_in_icarus(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Every expected run, up to the first that differs."""
+    return subprocess.run(
+        ["make", "icarus"], cwd=folder, capture_output=True, text=True, check=False
+    )

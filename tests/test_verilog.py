@@ -2,13 +2,10 @@
 
 import shutil
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from random import Random
 
 import pytest
-import torch
 from tests.hardware_designs import ALL, PAPER, design_in
 from tests.other_networks import CNN, save_cnn
 from tests.random_networks import random_inputs, trained_like
@@ -23,7 +20,6 @@ from falcon_snn.interchange.verilog.simulate import TOOLS, build, demand_tools, 
 from falcon_snn.network.convert import convert
 from falcon_snn.network.description import Network
 from falcon_snn.network.falcon import FalconConfig, falcon
-from falcon_snn.network.integer import Snn
 from falcon_snn.network.operations import Fire, Readout, Source, Term
 from falcon_snn.network.product import Product
 
@@ -59,14 +55,12 @@ CASES = {
 
 @needs_tools
 @pytest.mark.parametrize("case", CASES)
-def test_spikes_and_cycles_are_the_predicted_ones(
-    case: str, designs: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_spikes_and_cycles_are_the_predicted_ones(case: str, built: Path, tmp_path: Path) -> None:
     network, profile = CASES[case]
     snn = convert(trained_like(network, 3))
     folder = design_in(tmp_path / "design", snn, profile)
     (folder / "build").mkdir()
-    for file in (designs[0] / "build").glob("verilated*.o"):  # the simulator's own need not be new
+    for file in (built / "build").glob("verilated*.o"):  # the simulator's own need not be new
         shutil.copy(file, folder / "build")
     build(folder, "-O0")
     found = simulate(folder)
@@ -77,103 +71,25 @@ def test_spikes_and_cycles_are_the_predicted_ones(
     assert found.slots == 50 * slots
 
 
-def small_integers(snn: Snn) -> Snn:
-    """The same weights with thresholds that sums meet exactly, and codes that are clipped."""
-    random = Random(5)
-    values = {
-        "factor": (1, 2), "factor2": (-1, 3), "static": (-1, 1), "initial": (-2, 2),
-        "threshold": (1, 3), "bias": (-40, 40), "shift": (0, 1),
-    }  # fmt: skip
-    tensors = dict(snn.tensors)
-    for name, tensor in snn.tensors.items():
-        stage, _, part = name.rpartition(".")
-        if part in values and stage != snn.network.readout.name:
-            low, high = (30, 60) if (stage, part) in (("q", "factor"), ("k", "factor")) else values[
-                part
-            ]  # fmt: skip
-            drawn = [random.randint(low, high) for _ in range(tensor.numel())]
-            tensors[name] = torch.tensor(drawn, dtype=tensor.dtype).reshape(tensor.shape)
-    return Snn(snn.network, tensors)
-
-
 @pytest.fixture(scope="module")
-def designs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The network of all modules, right: built with real constants, and with small integers."""
-    place = tmp_path_factory.mktemp("designs")
-    snn = convert(trained_like(ALL, 8))
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The network of all modules, built."""
+    folder = tmp_path_factory.mktemp("designs") / "all"
     arrays_of_3 = replace(PAPER, array_size=3)  # so that 4 rows take two tiles
-    real = design_in(place / "real", snn, arrays_of_3, schedules=12)
-    small = design_in(place / "small", small_integers(snn), arrays_of_3, schedules=12)
-    build(real, "-O0")
-    (small / "build").mkdir()
-    return real, small
-
-
-def caught(real: Path, small: Path) -> list[str]:
-    """What differs with real constants and with small integers, in one build."""
-    shutil.copy(real / "build" / "testbench", small / "build" / "testbench")
-    return [*simulate(real).differences, *simulate(small).differences]
-
-
-@needs_tools
-def test_the_right_design_of_all_modules(designs: tuple[Path, Path]) -> None:
-    assert caught(*designs) == []
-
-
-# One change per kind of fault: file, text, replacement.
-WRONG = {
-    "above the threshold, not at it": (
-        "rtl/falcon_neurons.sv", "now >= threshold", "now > threshold"),
-    "no soft reset": ("rtl/falcon_neurons.sv", "now = now - threshold", "now = now"),
-    "reset to zero": ("rtl/falcon_neurons.sv", "now = now - threshold", "now = 0"),
-    "static term dropped": ("rtl/falcon_neurons.sv", " + VOLTAGE'(constants[c])", ""),
-    "first factor for the second term": (
-        "rtl/falcon_neurons.sv", "constants[4*CHANNELS+c]", "constants[3*CHANNELS+c]"),
-    "membrane starts at zero": (
-        "rtl/falcon_neurons.sv", "VOLTAGE'(constants[CHANNELS+i%CHANNELS])", "0"),
-    "membrane too narrow": ("rtl/falcon_neurons.sv", "VOLTAGE = 32", "VOLTAGE = 24"),
-    "delay off by one": ("rtl/falcon_control.sv", "5'(delay) - 5'd1", "5'(delay)"),
-    "ready one cycle late": ("rtl/falcon_control.sv", "STEP + SHARE - 2", "STEP + SHARE - 1"),
-    "second input not awaited": ("rtl/falcon_control.sv", "&& count_b > taken", ""),
-    "pass before its slot": ("rtl/falcon_pass.sv", "count > slot", "count >= slot"),
-    "pass one cycle late": ("model/falcon_macro.sv", "left <= CYCLES - 1", "left <= CYCLES"),
-    "one place for all slots": (
-        "rtl/falcon_slots.sv", "(DEPTH==1?0:int'(count))*WIDTH", "0*WIDTH"),
-    "prefix off by one": ("network.sv", ".delay(4'd2)", ".delay(4'd1)"),
-    "code not clipped": ("rtl/falcon_code.sv", "if (value > 127) value = 127;", ""),
-    "values not awaited": ("network.sv", ".right(s3_v_count == 4'd4)", ".right(1'b1)"),
-    "tiles run into each other": ("rtl/falcon_array.sv", "firsts[i+j] ? 0 : held", "held"),
-}  # fmt: skip
-
-
-def build_wrong(fault: str, right: Path, folder: Path) -> Path:
-    """The right design with one fault; of its objects, only what differs is built again."""
-    file, text, other = WRONG[fault]
-    shutil.copytree(right, folder)
-    source = (folder / file).read_text()
-    assert text in source
-    (folder / file).write_text(source.replace(text, other))
+    design_in(folder, convert(trained_like(ALL, 8)), arrays_of_3, schedules=12)
     build(folder, "-O0")
     return folder
 
 
 @needs_tools
-def test_wrong_designs_are_caught(designs: tuple[Path, Path], tmp_path: Path) -> None:
-    right, small = designs
-    with ThreadPoolExecutor(2) as pool:
-        jobs = {
-            fault: pool.submit(build_wrong, fault, right, tmp_path / str(number))
-            for number, fault in enumerate(WRONG)
-        }
-    assert [fault for fault, job in jobs.items() if not caught(job.result(), small)] == []
+def test_the_right_design_of_all_modules(built: Path) -> None:
+    assert simulate(built).right
 
 
 @needs_tools
-def test_a_wrong_expected_file_fails_and_names_the_place(
-    designs: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_a_wrong_expected_file_fails_and_names_the_place(built: Path, tmp_path: Path) -> None:
     folder = tmp_path / "design"
-    shutil.copytree(designs[0], folder)
+    shutil.copytree(built, folder)
     cycles = folder / "expected" / "2" / "sum.cycles"
     lines = cycles.read_text().split()
     lines[1] = f"{int(lines[1], 16) + 1:x}"
