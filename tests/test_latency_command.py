@@ -172,6 +172,8 @@ def test_throughput_resources_and_sweep(falcon: Falcon, tmp_path: Path) -> None:
     found = falcon.json("resources", "--share", "1,98", "--plot", tmp_path / "share.png")
     assert found["tiles"] == sum(layer["tiles"] for layer in found["layers"])
     assert [point["tokens_per_copy"] for point in found["sharing"]] == [1, 98]
+    assert found["neuron_area_source"]["tag"] == "inferred"
+    assert "yosys, 45 nm library" in found["neuron_area_source"]["text"]
     swept = falcon.json("sweep", "slots", "3:7", "--plot", tmp_path / "sweep.png")
     assert [point["value"] for point in swept["points"]] == [3, 4, 5, 6, 7]
     for name in ("stream.png", "share.png", "sweep.png"):

@@ -16,6 +16,7 @@ _OPTIONAL = (
     ("nicegui", "the studio page", "studio cannot run; install falcon-snn[studio]"),
     ("nir", "NIR files", "export and --graph F.nir cannot run; install falcon-snn[interchange]"),
     ("onnx", "ONNX files", "export --format onnx cannot run; install falcon-snn[interchange]"),
+    ("pyosys", "synthesis", "export --synthesise needs yosys; install falcon-snn[rtl]"),
 )
 
 

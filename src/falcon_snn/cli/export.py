@@ -1,13 +1,15 @@
 """`falcon-snn export`: a trained network for other tools."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from falcon_snn.cli import network_options as options
-from falcon_snn.cli.output import JsonFlag, notice, print_json
+from falcon_snn.cli.output import JsonFlag, notice, out, print_json
 from falcon_snn.errors import FalconError
+from falcon_snn.hardware.profile import Profile
 from falcon_snn.pipeline.schedule import Delays
 
 FORMATS = ("nir", "onnx", "verilog")
@@ -26,6 +28,10 @@ def export(
         "file; by default those that the network was trained under, or else fastest.",
     ),
     hardware: str | None = options.Hardware,
+    attention: str | None = options.Attention,
+    synthesise: bool = typer.Option(
+        False, "--synthesise", help="verilog: cells, flip-flops and delay of its modules (yosys)."
+    ),
     as_json: bool = JsonFlag,
 ) -> None:
     """Write the converted network as NIR or SystemVerilog, or the QNN as ONNX.
@@ -42,14 +48,17 @@ def export(
         raise FalconError(f"--format is '{file_format}'; choose nir, onnx or verilog")
     if file_format == "onnx" and schedule is not None:
         raise FalconError("the QNN has no slots, so no --schedule; leave it out or export nir")
+    if synthesise and file_format != "verilog":
+        raise FalconError(f"--synthesise is for --format verilog, not {file_format}")
     snn, metadata = load_network(options.network_file(checkpoint, pretrained))
-    delays = None
+    delays, modules = None, None
     if file_format != "onnx":
         chosen = schedule or ("own" if metadata.delays else "fastest")
         delays = delays_of(chosen, snn.network, metadata.delays)
     if file_format == "verilog":
         assert delays is not None
-        _verilog(target, snn, delays, hardware)
+        profile = options.choose_profile(hardware, attention)
+        modules = _verilog(target, snn, delays, profile, synthesise)
     elif file_format == "nir":
         assert delays is not None
         write_nir(target, snn, delays, metadata.words)
@@ -57,19 +66,43 @@ def export(
         notice("following the network through torch's exporter; Medium takes about a minute")
         write_onnx(target, snn, metadata.words)
     if as_json:
-        print_json({"out": str(target), "format": file_format, "delays": delays})
+        report = {"out": str(target), "format": file_format, "delays": delays}
+        print_json(report if modules is None else report | {"synthesis": modules})
+    elif modules is not None:
+        _print(modules)
     if file_format == "verilog":
-        notice(f"{target}: run `make` there; the macro and attention are behavioural (README.md)")
+        notice(f"{target}: run `make` there; the macro and ConSmax are behavioural (README.md)")
         return
     size = target.stat().st_size
     what = "read back and equal" if delays else "onnxruntime gives the scores of full lookahead"
     notice(f"{target}: {size:,} bytes, {what}")
 
 
-def _verilog(target: Path, snn: Any, delays: Delays, hardware: str | None) -> None:
-    from falcon_snn.hardware.profile import load_profile
+def _verilog(
+    target: Path, snn: Any, delays: Delays, profile: Profile, synthesised: bool
+) -> list[dict[str, Any]] | None:
     from falcon_snn.interchange.verilog.folder import Run, write_folder
+    from falcon_snn.interchange.verilog.synthesise import synthesise, yosys_command
     from falcon_snn.workflow.verify import random_inputs
 
+    if synthesised:
+        yosys_command()  # said before anything is written
     x = random_inputs(snn.network, 2, seed=0)
-    write_folder(target, snn, load_profile(hardware), [Run(x[i : i + 1], delays) for i in (0, 1)])
+    design = write_folder(target, snn, profile, [Run(x[i : i + 1], delays) for i in (0, 1)])
+    if not synthesised:
+        return None
+    notice("synthesising with yosys; units of many neurons take minutes")
+    return [asdict(one) for one in synthesise(design)]
+
+
+def _print(modules: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    table = Table("module", "one unit", "cells", "flip-flops", "gates in a row", "ns")
+    for one in modules:
+        table.add_row(
+            one["module"], one["what"], f"{one['cells']:,}", f"{one['flip_flops']:,}",
+            str(one["gates_in_a_row"]), f"{one['delay_ns']:.2f}",
+        )  # fmt: skip
+    out.print(table)
+    out.print("Gates of yosys, no cell library and no wires; ns are estimated for 45 nm.")

@@ -47,6 +47,8 @@ def resources(
         with drawn_as(style, formats):
             draw_sharing(plot, curve, stages.name)
         notice(f"plot: {plot}")
+    shared = "shared_" if profile.neurons_per_unit > 1 else ""
+    source = profile.sources.get(f"{shared}neuron_area_um2")
     report: dict[str, Any] = {
         "network": stages.name,
         "tiles": counted.tiles,
@@ -56,6 +58,7 @@ def resources(
         "analog_area_mm2": counted.analog_area_mm2,
         "digital_area_mm2": counted.digital_area_mm2,
         "neuron_area_mm2": counted.neuron_area_mm2,
+        "neuron_area_source": None if source is None else source._asdict(),
         "neuron_units": [unit._asdict() for unit in counted.units],
         "layers": [
             {**layer._asdict(), "cell_use": round(layer.cell_use, 4), "tiles": layer.tiles}
@@ -81,6 +84,8 @@ def _print(report: dict[str, Any]) -> None:
         area = report[f"{part}_area_mm2"]
         known = "unknown to this profile" if area is None else f"{area:,.2f} mm2"
         out.print(f"{part} area: {known}")
+    if source := report["neuron_area_source"]:
+        out.print(f"neuron units: {source['tag']}, {source['text']}", highlight=False)
     layers = Table("layer", "tiles per copy", "copies", "tiles", "cells used")
     for layer in report["layers"]:
         layers.add_row(

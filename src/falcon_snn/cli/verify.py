@@ -21,17 +21,18 @@ def verify(
         [], "--schedule", help="A schedule beside the random ones; may be repeated."
     ),
     hardware: str | None = options.Hardware,
+    attention: str | None = options.Attention,
     seed: int = typer.Option(0, help="Of the random schedules and inputs."),
     as_json: bool = JsonFlag,
 ) -> None:
     """Run a network as SystemVerilog in Verilator; compare every spike and every cycle."""
     from falcon_snn.cli.watch import TerminalWatch
-    from falcon_snn.hardware.profile import load_profile
     from falcon_snn.workflow.verify import verify as execute
 
     found = execute(
         options.network_file(checkpoint, pretrained), data, clips=clips, schedules=schedules,
-        named=schedule, profile=load_profile(hardware), seed=seed, watch=TerminalWatch(),
+        named=schedule, profile=options.choose_profile(hardware, attention), seed=seed,
+        watch=TerminalWatch(),
     )  # fmt: skip
     ran = found.simulated
     if as_json:
@@ -54,6 +55,6 @@ def verify(
             out.print(f"core latency, {name}: {core:.2f} us")
         for line in ran.differences[:5]:
             out.print(f"differs: {line}")
-        out.print("The analog macro and attention are behavioural: their cycles are the profile's.")
+        out.print("The analog macro and ConSmax are behavioural: their cycles are the profile's.")
     if not ran.right:
         raise typer.Exit(1)

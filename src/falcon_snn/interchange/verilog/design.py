@@ -14,25 +14,16 @@ from numpy.typing import NDArray
 
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import Profile
+from falcon_snn.interchange.verilog.attention import Pool, add_arrays, add_attention
+from falcon_snn.interchange.verilog.stream import Stream, words
 from falcon_snn.network.integer import Snn
 from falcon_snn.network.operations import Attention, Code, Fire, Source
 from falcon_snn.network.product import Product
 from falcon_snn.network.stage import Stage
-from falcon_snn.pipeline.steps import digital_cycles, digital_resource
 
 LEAST_STEP = 3  # scale, update, register
 LEAST_PASS = 2  # spikes in, sums out
 Numbers = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Stream:
-    """What a module gives to others: wires, and how wide one value of one slot is."""
-
-    count: str
-    slots: str
-    width: int  # bits of a value; 1 is a spike
-    depth: int  # slots that are kept
 
 
 @dataclass(frozen=True)
@@ -45,6 +36,14 @@ class Monitored:
     slots: int
 
 
+@dataclass(frozen=True)
+class Instance:
+    """A module in the network, with its parameters."""
+
+    module: str
+    parameters: Mapping[str, Any]
+
+
 class Design:
     """Modules, wires and files so far; `folder.py` puts them together."""
 
@@ -53,11 +52,12 @@ class Design:
         self.graph = snn.network.graph
         self.lines: list[str] = []
         self.files: dict[str, str] = {}  # path to text
+        self.instances: list[Instance] = []
         self.monitored: list[Monitored] = []
         self.streams: dict[str, Stream] = {}
         self.from_source: list[str] = []  # firing stages that nothing but the source feeds
         self._wires: dict[str, str] = {}
-        self._last_on: dict[str, str] = {}  # the newest attention on shared arrays
+        self.pools: dict[str, Pool] = {}  # systolic arrays by who owns them
         if profile.neuron_step_cycles < LEAST_STEP:
             raise FalconError(
                 f"neuron_step_cycles is {profile.neuron_step_cycles}; the neurons of the hardware "
@@ -65,6 +65,8 @@ class Design:
             )
         for stage in self.network.stages:
             stage.verilog(self)
+        for pool in self.pools.values():
+            add_arrays(self, pool)
 
     # What stages call.
 
@@ -87,16 +89,16 @@ class Design:
         weight = self.snn.arrays[f"{stage.name}.weight{suffix}"].numpy().astype(np.int64)
         kernel, stride, padding = product.window()
         before, after = self.network.shapes[reads], self.network.shapes[stage.name]
-        size, name = after[0] * after[1] * after[2], self._wire(stage.name) + f"_array{suffix}"
+        size, name = after[0] * after[1] * after[2], self.wire(stage.name) + f"_array{suffix}"
         prompt = len(stage.reads) == 1 and cycles >= self.profile.decision_cycles
         width, depth = _sum_bits(weight), 1 if prompt else self.network.slots
-        file = self._file(f"{name}.hex", _bytes(weight.reshape(len(weight), -1)))
+        file = self.add_file(f"{name}.hex", _bytes(weight.reshape(len(weight), -1)))
         source = self.streams[reads]
-        self._module("falcon_pass", f"{name}_pass", {"SLOTS": self.network.slots}, {
-            "count": source.count, "start": self._new(f"{name}_start"),
-            "slot": self._new(f"{name}_slot", 4), "done": self._new(f"{name}_done"),
+        self.module("falcon_pass", f"{name}_pass", {"SLOTS": self.network.slots}, {
+            "count": source.count, "start": self.new_wire(f"{name}_start"),
+            "slot": self.new_wire(f"{name}_slot", 4), "done": self.new_wire(f"{name}_done"),
         })  # fmt: skip
-        self._module("falcon_macro", f"{name}_macro", {
+        self.module("falcon_macro", f"{name}_macro", {
             "LINES": before[0], "PIXELS": before[1], "CHANNELS": before[2], "OUTPUTS": after[2],
             "KERNEL_0": kernel[0], "KERNEL_1": kernel[1], "STRIDE_0": stride[0],
             "STRIDE_1": stride[1], "PADDING_0": padding[0], "PADDING_1": padding[1],
@@ -104,7 +106,7 @@ class Design:
             "FILE": file,
         }, {
             "start": f"{name}_start", "slot": f"{name}_slot", "slots": source.slots,
-            "done": f"{name}_done", "sums": self._new(f"{name}_sums", size * width),
+            "done": f"{name}_done", "sums": self.new_wire(f"{name}_sums", size * width),
         })  # fmt: skip
         return self._buffer(name, size, width, depth, f"{name}_done", f"{name}_sums")
 
@@ -126,47 +128,21 @@ class Design:
         """Q or K: one decision after the first slots."""
         prefix = stage.prefix or self.network.slots
         name, size, channels = self._bank(stage, (sums, sums), prefix, 1, f"4'd{prefix}")
-        constants = np.concatenate([self._numbers(stage, p) for p in ("bias", "shift", "factor")])
-        self._module("falcon_code", f"{name}_bank", {
+        constants = np.concatenate([self.numbers(stage, p) for p in ("bias", "shift", "factor")])
+        self.module("falcon_code", f"{name}_bank", {
             "N": size, "CHANNELS": channels, "SHARE": self.profile.neurons_per_unit,
             "WIDTH": sums.width, "DEPTH": sums.depth,
-            "FILE": self._file(f"{name}.hex", _words(constants)),
+            "FILE": self.add_file(f"{name}.hex", words(constants)),
         }, self._control_wires(name) | {
-            "sums": sums.slots, "codes": self._new(f"{name}_out", size * 8)
+            "sums": sums.slots, "codes": self.new_wire(f"{name}_out", size * 8)
         })  # fmt: skip
         self._output(stage, name, size, 8, 1)
 
     def attention(self, stage: Attention) -> None:
-        """Scores, map and mixing, and the neurons behind them, which see all of it at once."""
-        timed = stage.timing(self.network)[:3]
-        if self.profile.attention != "serial":
-            raise FalconError(
-                f"attention of '{stage.name}' is {self.profile.attention}; the hardware "
-                "description has it serial only"
-            )
-        tokens, _, channels = self.network.shapes[stage.v]
-        q, k, v = (self.streams[name] for name in stage.reads)
-        name, slots = self._wire(stage.name), self.network.slots
-        width = int(255 * slots * tokens).bit_length() + 1
-        resource = digital_resource(timed[0], self.profile)
-        free = self._last_on.get(resource)
-        edges = self._numbers(stage, "curve.table")[:, 1:256]
-        cycles = [digital_cycles(one, self.profile) for one in timed]
-        self._module("falcon_attention", f"{name}_attention", {
-            "LINES": tokens, "CHANNELS": channels, "HEADS": stage.heads, "SLOTS": slots,
-            "WIDTH": width, "QK": cycles[0], "MAP": cycles[1], "AV": cycles[2],
-            "FILE": self._file(f"{name}_curve.hex", _words(edges.flatten())),
-        }, {
-            "free": "1'b1" if free is None else f"{free} != 0",
-            "count_q": q.count, "count_k": k.count, "count_v": v.count,
-            "q": q.slots, "k": k.slots, "v": v.slots,
-            "count": self._new(f"{name}_mixed_count", 4),
-            "sums": self._new(f"{name}_mixed", tokens * channels * width),
-        })  # fmt: skip
-        self._last_on[resource] = f"{name}_mixed_count"
-        mixed = Stream(f"{name}_mixed_count", f"{name}_mixed", width, 1)
-        parts = ("static", "initial", "threshold", "factor")
-        self._neurons(stage, (mixed,), parts, 1, "4'd1")
+        """Products on systolic arrays, ConSmax between them, and the neurons behind."""
+        mixed = add_attention(self, stage)
+        # The neurons see all of their input at once.
+        self._neurons(stage, (mixed,), ("static", "initial", "threshold", "factor"), 1, "4'd1")
 
     # The rest.
 
@@ -186,19 +162,19 @@ class Design:
         out = self.network.slots
         a, b = inputs[0], inputs[-1]
         name, size, channels = self._bank(stage, (a, b), slots, out, delay)
-        constants = {part: self._numbers(stage, part) for part in parts}
+        constants = {part: self.numbers(stage, part) for part in parts}
         # Attention takes all of its input at once, so what every slot adds comes at once as well.
         constants["static"] = constants["static"] * (out // slots)
         factors = np.concatenate([constants[part] for part in parts[3:]])
         rows = [constants.get(part, np.zeros(channels, np.int64))
                 for part in (*parts[:3], "factor", "factor2")]  # fmt: skip
-        self._module("falcon_neurons", f"{name}_bank", {
+        self.module("falcon_neurons", f"{name}_bank", {
             "N": size, "CHANNELS": channels, "SHARE": self.profile.neurons_per_unit,
             "TERMS": len(inputs), "WIDTH_A": a.width, "DEPTH_A": a.depth, "WIDTH_B": b.width,
             "DEPTH_B": b.depth, "FACTOR": int(np.abs(factors).max()).bit_length() + 1,
-            "FILE": self._file(f"{name}.hex", _words(np.concatenate(rows))),
+            "FILE": self.add_file(f"{name}.hex", words(np.concatenate(rows))),
         }, self._control_wires(name) | {
-            "in_a": a.slots, "in_b": b.slots, "spikes": self._new(f"{name}_out", size)
+            "in_a": a.slots, "in_b": b.slots, "spikes": self.new_wire(f"{name}_out", size)
         })  # fmt: skip
         self._output(stage, name, size, 1, out)
 
@@ -206,14 +182,14 @@ class Design:
         self, stage: Stage, inputs: tuple[Stream, Stream], slots: int, outputs: int, delay: str
     ) -> tuple[str, int, int]:
         """The controller of a bank of neurons; gives the bank's name, neurons and channels."""
-        name, (lines, pixels, channels) = self._wire(stage.name), self.network.shapes[stage.name]
+        name, (lines, pixels, channels) = self.wire(stage.name), self.network.shapes[stage.name]
         wires = {
-            wire: self._new(f"{name}_{wire}", bits)
+            wire: self.new_wire(f"{name}_{wire}", bits)
             for wire, bits in (
                 ("issue", 1), ("add", 1), ("fire", 1), ("slot", 4), ("phase", 16), ("write", 1)
             )
         }  # fmt: skip
-        self._module("falcon_control", f"{name}_control", {
+        self.module("falcon_control", f"{name}_control", {
             "INPUTS": slots, "OUTPUTS": outputs, "STEP": self.profile.neuron_step_cycles,
             "SHARE": self.profile.neurons_per_unit,
         }, {
@@ -233,36 +209,37 @@ class Design:
         self, name: str, size: int, width: int, depth: int, write: str, data: str,
         slots: int | None = None,
     ) -> Stream:  # fmt: skip
-        count = self._new(f"{name}_count", 4)
-        held = self._new(f"{name}_slots", depth * size * width)
+        count = self.new_wire(f"{name}_count", 4)
+        held = self.new_wire(f"{name}_slots", depth * size * width)
         slots = self.network.slots if slots is None else slots
-        self._module("falcon_slots", f"{name}_buffer", {
+        self.module("falcon_slots", f"{name}_buffer", {
             "WIDTH": size * width, "SLOTS": slots, "DEPTH": depth,
         }, {"write": write, "data": data, "count": count, "slots": held})  # fmt: skip
         return Stream(count, held, width, depth)
 
-    def _numbers(self, stage: Stage, part: str) -> Numbers:
+    def numbers(self, stage: Stage, part: str) -> Numbers:
         return np.asarray(self.snn.tensors[f"{stage.name}.{part}"].numpy()).astype(np.int64)
 
-    def _wire(self, name: str) -> str:
+    def wire(self, name: str) -> str:
         """A stage's name as an identifier that no other stage has."""
         if name not in self._wires:
             plain = re.sub(r"\W", "_", name)
             self._wires[name] = f"s{len(self._wires)}_{plain}"
         return self._wires[name]
 
-    def _new(self, name: str, bits: int = 1) -> str:
+    def new_wire(self, name: str, bits: int = 1) -> str:
         self.lines.append(f"  logic [{bits - 1}:0] {name};" if bits > 1 else f"  logic {name};")
         return name
 
-    def _file(self, name: str, text: str) -> str:
+    def add_file(self, name: str, text: str) -> str:
         path = f"parameters/{name}"
         self.files[path] = text
         return path
 
-    def _module(
+    def module(
         self, module: str, name: str, parameters: Mapping[str, Any], ports: Mapping[str, str]
     ) -> None:
+        self.instances.append(Instance(module, parameters))
         given = ", ".join(
             f'.{key}("{value}")' if isinstance(value, str) else f".{key}({value})"
             for key, value in parameters.items()
@@ -281,8 +258,3 @@ def _sum_bits(weight: Numbers) -> int:
 def _bytes(rows: Numbers) -> str:
     """Signed bytes in hexadecimal, a line per row."""
     return "".join(" ".join(f"{value & 0xFF:02x}" for value in row) + "\n" for row in rows.tolist())
-
-
-def _words(values: Numbers) -> str:
-    """Signed 32-bit words in hexadecimal, one per line."""
-    return "".join(f"{value & 0xFFFFFFFF:08x}\n" for value in values.tolist())

@@ -1,5 +1,4 @@
-// What the behavioural models compute: sums of an array, and attention. Integers, no noise.
-#include <algorithm>
+// What the behavioural macro computes: sums of an array. Integers, no noise.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -56,30 +55,7 @@ struct Macro {
     }
 };
 
-struct Attention {
-    int lines, channels, heads;
-    std::vector<int32_t> edges;  // [head][255]: smallest score of each code
-    std::vector<int32_t> q, k, v, sums;
-
-    void run() {
-        const int size = channels / heads;
-        std::fill(sums.begin(), sums.end(), 0);
-        for (int h = 0; h < heads; ++h)
-            for (int row = 0; row < lines; ++row)
-                for (int key = 0; key < lines; ++key) {
-                    const int a = row * channels + h * size, b = key * channels + h * size;
-                    int32_t score = 0;
-                    for (int c = 0; c < size; ++c) score += q[a + c] * k[b + c];
-                    const int32_t* first = &edges[h * 255];
-                    const auto code = std::upper_bound(first, first + 255, score) - first;
-                    for (int c = 0; c < size; ++c)
-                        sums[a + c] += static_cast<int32_t>(code) * v[b + c];
-                }
-    }
-};
-
 std::vector<Macro> macros;
-std::vector<Attention> attentions;
 
 }  // namespace
 
@@ -109,22 +85,4 @@ void falcon_macro_spikes(int macro, int first, int bits) {
 void falcon_macro_run(int macro) { macros[macro].run(); }
 
 int falcon_macro_sum(int macro, int index) { return macros[macro].sums[index]; }
-
-int falcon_attention_new(const char* file, int lines, int channels, int heads) {
-    Attention unit{lines, channels, heads, read_hex(file), {}, {}, {}, {}};
-    demand(unit.edges.size() == static_cast<size_t>(heads) * 255, file);
-    for (auto* values : {&unit.q, &unit.k, &unit.v, &unit.sums}) values->resize(lines * channels);
-    attentions.push_back(std::move(unit));
-    return static_cast<int>(attentions.size()) - 1;
-}
-
-void falcon_attention_put(int unit, int index, int q, int k, int v) {
-    attentions[unit].q[index] = q;
-    attentions[unit].k[index] = k;
-    attentions[unit].v[index] = v;
-}
-
-void falcon_attention_run(int unit) { attentions[unit].run(); }
-
-int falcon_attention_sum(int unit, int index) { return attentions[unit].sums[index]; }
 }
