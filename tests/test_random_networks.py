@@ -508,7 +508,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
 
 HUGE = 2**31 - 1
 DAMAGED: list[tuple[dict[str, Any], str]] = [
-    (changed("slots", "3"), "slots is '3', which it cannot be"),
+    (changed("slots", "3"), "slots is '3', which is not allowed"),
     (changed("slots", True), "slots is 'True'"),
     (changed("slots", 0), r"slots is 0; it must lie in 1\.\.8"),
     (changed("slots", 256), r"slots is 256"),
@@ -530,8 +530,8 @@ DAMAGED: list[tuple[dict[str, Any], str]] = [
     (changed("conv.terms", []), "nothing reads stage 'source'"),
     (changed("conv.terms", [{"reads": "source"}]), "fires on spikes alone"),
     (changed("conv.terms", [{"product": None}]), "lacks one of reads"),
-    (changed("conv.terms", [1]), "is no table"),
-    (changed("conv.terms", {"reads": "source"}), "cannot be|is no table"),
+    (changed("conv.terms", [1]), "is not a table"),
+    (changed("conv.terms", {"reads": "source"}), "is not allowed|is not a table"),
     (changed("conv.terms.0.reads", "pooled"), "reads 'pooled', which is no stage before it"),
     (changed("conv.terms.0.reads", "conv"), "reads 'conv', which is no stage before it"),
     (changed("conv.terms.0.reads", "nowhere"), "which is no stage before it"),

@@ -230,7 +230,7 @@ def test_broken_chunk(folder: Path, tmp_path: Path, own_cache: Path) -> None:
 def test_packing_never_overwrites(folder: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["pack", str(folder), str(folder)])
     assert isinstance(result.exception, FalconError)
-    assert "is there already" in str(result.exception)
+    assert "already exists" in str(result.exception)
 
 
 # the cache
