@@ -1,7 +1,7 @@
 """From the trained QNN to the integer SNN: batch norm folded, every number on its grid.
 
 x/alpha of a stage is gain_j sum_i code_ij n_i + static_j with
-gain_j = bn_gain_j scale_j alpha_in / alpha_out, a positive number once its sign moved into the
+gain_j = bn_gain_j scale_j alpha_in / alpha_out, a positive number once its sign has moved into the
 codes, and static_j = bn_bias_j / alpha_out.
 """
 
