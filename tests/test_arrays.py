@@ -170,7 +170,7 @@ FAULTS = {
     "outside class_names": (change("class_names", np.array(["a", "b"])), "y_train holds '2', wh"),
     "same names": (change("class_names", np.array(["a", "b", "a"])), "list of distinct strings"),
     "numbers as names": (change("class_names", np.arange(3)), "list of distinct strings"),
-    "another kind of label": (change("y_test", np.full(9, "a")), "y_test holds 'a', which is none"),
+    "another kind of label": (change("y_test", np.full(9, "a")), "y_test holds 'a', which is not"),
     "never trained": (change("y_test", lambda y: y + 1), "y_test holds '3'"),
     "named but never trained": (
         lambda held: held.update(y_test=held["y_test"] + 1, class_names=np.array(list("abcd"))),

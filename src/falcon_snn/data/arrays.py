@@ -124,7 +124,9 @@ def _headers(path: Path) -> dict[str, Header]:
                     (2, 0): np.lib.format.read_array_header_2_0,
                 }.get(version)
                 if read is None:
-                    raise FalconError(f"{path}: '{name}' must be a plain array of numbers or strings")
+                    raise FalconError(
+                        f"{path}: '{name}' is not a plain array of numbers or strings"
+                    )
                 shape, _, dtype = read(file)
                 if dtype.hasobject:
                     raise FalconError(
