@@ -1,4 +1,4 @@
-"""The result of a search: one JSON file that says all, and the chosen schedules as files.
+"""The result of a search: one JSON file that says everything, and the chosen schedules as files.
 
 Nothing in it depends on time, threads or machines, so an interrupted search that was resumed
 writes the same bytes as one that ran through.
@@ -130,7 +130,7 @@ def write_result(folder: Path, result: dict[str, Any]) -> None:
 
 
 def same_chosen(result: dict[str, Any]) -> list[list[str]]:
-    """The names of the chosen schedules, those that stand for one schedule together."""
+    """The names of the chosen schedules; those of one schedule are together."""
     groups: dict[int, list[str]] = {}
     for name, number in result["chosen"].items():
         groups.setdefault(number, []).append(name)
