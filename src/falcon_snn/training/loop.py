@@ -119,9 +119,7 @@ class _State:
             self.behind, self.ahead = _floats(self.shadow), _floats(job.model)
         last = job.out / LAST
         if last.exists() and not job.resume:
-            raise FalconError(
-                f"{job.out}: already holds a run; add --resume or choose another --out"
-            )
+            raise FalconError(f"{job.out}: already holds a run; add --resume or change --out")
         if last.exists():
             self._restore(last)
 
