@@ -20,7 +20,7 @@ from falcon_snn.studio.state import StudioState
 
 @dataclass(frozen=True)
 class Latency:
-    """When the network ends, beside its rivals, and why then."""
+    """When the network finishes, beside its rivals, and why then."""
 
     snn: Timing
     qnn: Timing
