@@ -26,7 +26,7 @@ class TableConsole(Console):
 
 def fitted(table: Table, width: int) -> Iterator[Table]:
     """The table, or its columns in several tables that each fit; the first column leads each."""
-    frame = 3 if table.padding[1] else 1  # what a column takes beside its text
+    frame = 3 if table.padding[1] else 1  # what a column takes besides its text
     wide = sum(_widest(column) + frame for column in table.columns) + 1
     least = []
     for column in table.columns:
