@@ -38,9 +38,9 @@ def fitted(table: Table, width: int) -> Iterator[Table]:
         cells = max((_lines(text) if column.no_wrap else _words(text) for text in texts), default=0)
         if column.no_wrap and wide > width:  # a heading that may not wrap is broken here
             head = _plain(column.header)
-            room = max(cells, _words(head), 1)
+            longest = max(cells, _words(head), 1)
             column.header = "\n".join(
-                part for line in head.split("\n") for part in wrap(line, room)
+                part for line in head.split("\n") for part in wrap(line, longest)
             )
         head = _plain(column.header)
         column.min_width = max(cells, _lines(head) if column.no_wrap else _words(head))

@@ -137,8 +137,8 @@ def _say_once(folder: Path, rule: str, shared: int) -> None:
         if rule == "speaker"
         else "clips are set aside for validation and test"
     )
-    heard = f"; {shared} speakers are in more than one of the parts" if shared else ""
-    log.warning("%s: too few speakers for the published split, so %s%s", folder, how, heard)
+    overlap = f"; {shared} speakers are in more than one of the parts" if shared else ""
+    log.warning("%s: too few speakers for the published split, so %s%s", folder, how, overlap)
 
 
 def _read_own_split(path: Path, files: list[str]) -> Split:

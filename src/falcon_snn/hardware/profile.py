@@ -158,12 +158,12 @@ class Profile:
                 f"profile '{self.name}': the shares of an access add up to {total:g} %, not 100; "
                 f"they are {names}"
             )
-        held = self.slice_bits * self.weight_slices
-        if held < self.weight_bits - 1:
+        stored_bits = self.slice_bits * self.weight_slices
+        if stored_bits < self.weight_bits - 1:
             raise FalconError(
                 f"profile '{self.name}': weights of {self.weight_bits} bits have "
                 f"{self.weight_bits - 1} besides the sign, but {self.weight_slices} x "
-                f"{self.slice_bits} bits are held; raise weight_slices or lower weight_bits"
+                f"{self.slice_bits} bits are stored; raise weight_slices or lower weight_bits"
             )
         if self.stuck_hrs_rate + self.stuck_lrs_rate > 1:
             raise FalconError(

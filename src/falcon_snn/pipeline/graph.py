@@ -186,7 +186,7 @@ def _is_count(value: object) -> bool:
 
 
 def check_name(name: str) -> None:
-    """Names stand in files, flags and pictures, so not every character is allowed."""
+    """Names appear in files, flags and pictures, so not every character is allowed."""
     if not re.fullmatch(r"[A-Za-z0-9_.-]{1,120}", name) or name == INPUT:
         raise FalconError(
             f"stage name '{name[:40]}' is not allowed; use letters, digits, '.', '_' and '-', "

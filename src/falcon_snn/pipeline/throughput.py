@@ -148,10 +148,10 @@ def _candidates(
 ) -> list[int]:
     """Starts worth trying: at once, after each stage that is placed and, packed, before it."""
     earliest, length = first[0], first[1] - first[0]
-    behind = [earliest + (span.end - earliest) % interval for span in taken]
+    after = [earliest + (span.end - earliest) % interval for span in taken]
     if placing == "early":
-        return [earliest, *behind]
-    return behind + [earliest + (span.start - length - earliest) % interval for span in taken]
+        return [earliest, *after]
+    return after + [earliest + (span.start - length - earliest) % interval for span in taken]
 
 
 def _free(taken: list[Span], start: int, length: int, interval: int) -> bool:

@@ -23,7 +23,7 @@ class Plotted(NamedTuple):
 
 
 def places(results: Sequence[Result], setting: str, attention: str) -> list[Plotted]:
-    """Where the spiking networks of a setting stand under one kind of attention."""
+    """Where the spiking networks of a setting lie under one kind of attention."""
     return [
         Plotted(result.latency_with(attention), result.test_percent, result.configuration)
         for result in results

@@ -44,7 +44,7 @@ def search_result(
     chosen = {name: point.schedule for name, point in choose(points).items()}
     uniform = [(delay,) * len(space.boundaries) for delay in range(1, slots + 1)]
     evaluations.correct(space.start, uniform)
-    beside = {name: _random(evaluations, chosen[name], random, seed) for name in chosen}
+    random_ones = {name: _random(evaluations, chosen[name], random, seed) for name in chosen}
     number = {schedule: index for index, schedule in enumerate(evaluations.asked)}
     return {
         "format": _FORMAT,
@@ -66,7 +66,7 @@ def search_result(
         "uniform": [number[schedule] for schedule in uniform],
         "random": {
             name: {
-                "existing": beside[name]["existing"],
+                "existing": random_ones[name]["existing"],
                 "schedules": [
                     {
                         "schedule": number[schedule],
@@ -76,7 +76,7 @@ def search_result(
                             )
                         ),
                     }
-                    for schedule in beside[name]["schedules"]
+                    for schedule in random_ones[name]["schedules"]
                 ],
             }
             for name in chosen

@@ -335,6 +335,6 @@ class DelayControls:
 
 
 def _group(boundary: str) -> str:
-    """The heading that a boundary stands under: the text before its first dot."""
+    """The heading that a boundary comes under: the text before its first dot."""
     group, dot, _ = boundary.partition(".")
     return group if dot else "boundary"

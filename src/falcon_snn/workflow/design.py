@@ -234,8 +234,8 @@ def _designs(
     best: dict[int, dict[str, Any]] = {}
     for row in trials:
         if row["state"] == "complete":
-            held = best.get(row["band"])
-            if held is None or row["scores"][last]["score"] > held["scores"][last]["score"]:
+            leader = best.get(row["band"])
+            if leader is None or row["scores"][last]["score"] > leader["scores"][last]["score"]:
                 best[row["band"]] = row
     contest = replace(_contest_of(settings, drawn, watch), watch=_child(watch, workers))
     calls = [

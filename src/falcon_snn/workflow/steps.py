@@ -101,8 +101,8 @@ class Run:
             return
         if not self.folder.is_dir():
             raise FalconError(f"{self.folder}: is not a folder; choose another --out")
-        held = [name for name in os.listdir(self.folder) if not _is_of_a_kill(name)]
-        if held and not _is_run(self.folder / RUN_FILE):
+        present = [name for name in os.listdir(self.folder) if not _is_of_a_kill(name)]
+        if present and not _is_run(self.folder / RUN_FILE):
             raise FalconError(
                 f"{self.folder}: holds files and is not the folder of a run; "
                 "choose a new or an empty folder as --out"

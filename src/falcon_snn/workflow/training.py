@@ -121,8 +121,8 @@ def open_training(
         noise = load_noise(source) if noisy else torch.zeros(0)
         validation = load_examples(source, "validation")
     try:
-        told = watch if fabric.global_rank == 0 else SILENT
-        yield Session(fabric, training, noise, validation, seed, told)
+        own_watch = watch if fabric.global_rank == 0 else SILENT
+        yield Session(fabric, training, noise, validation, seed, own_watch)
     finally:
         if devices > 1 and torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
@@ -160,8 +160,8 @@ def run_phase(
     """Train one phase into a folder; `after_epoch` is called after each and may end it (raise)."""
     teachers = []
     for path in start.teachers:
-        teacher, held = load_teacher(path)
-        demand_words(path, held.words, session.training.words)
+        teacher, metadata = load_teacher(path)
+        demand_words(path, metadata.words, session.training.words)
         asked = teacher.folded() if isinstance(teacher, Teacher) else teacher
         teachers.append(session.fabric.to_device(asked.requires_grad_(False)))
     device = session.fabric.device
@@ -269,8 +269,8 @@ def _model(
     model = qnn_for(network, examples, slots)
     if init is None:
         return model
-    first, held = load_model(init)
-    demand_words(init, held.words, examples.words)
+    first, metadata = load_model(init)
+    demand_words(init, metadata.words, examples.words)
     first = with_slots(first, model.network.slots)
     demand_same_network(init, first.network, model.network)
     return first
