@@ -139,7 +139,7 @@ def test_sharing_a_copy_never_takes_more_turns_than_tokens(share: int, copies: i
         (chip("converter_levels", 1), r"converter_levels = 1; allowed: a whole number from 3"),
         (chip("read_sigma", -0.01), r"read_sigma = -0.01; allowed: a number from 0 to 1"),
         (chip("stuck_lrs_rate", 1.5), r"stuck_lrs_rate = 1.5; allowed: a number from 0 to 1"),
-        (chip("stuck_hrs_rate", 0.7, "stuck_lrs_rate", 0.7), r"rates? .*add up to 1.4; at most 1"),
+        (chip("stuck_hrs_rate", 0.7, "stuck_lrs_rate", 0.7), r"rates? .*add up to 1.4; the sum"),
         (chip("programming", "perfect"), r"programming = 'perfect'; allowed: \"none\", \"indep"),
         (chip("converter_range", "wide"), r"converter_range = 'wide'; allowed: \"exact\", \"unit"),
         (chip("on_off_ratio", 1.0), r"on_off_ratio = 1.0; allowed: a number from 1.01"),

@@ -83,7 +83,7 @@ def test_lists_and_rule_must_agree(folder: Path) -> None:
 def test_lists_must_be_complete(folder: Path) -> None:
     write_lists(folder)
     (folder / "testing_list.txt").unlink()
-    with pytest.raises(FalconError, match="the other list is not"):
+    with pytest.raises(FalconError, match="but not the other list"):
         open_folder(folder)
     (folder / "testing_list.txt").write_text("yes/gone_nohash_0.wav\n")
     with pytest.raises(FalconError, match=r"names yes/gone_nohash_0\.wav"):

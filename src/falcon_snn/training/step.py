@@ -102,9 +102,9 @@ class Step:
         else:
             if self.done == _PLAIN_STEPS:
                 self._record(batch)
-            for recorded, part in zip(self.recorded, batch, strict=True):
-                if recorded is not None and part is not None:
-                    recorded.copy_(part)
+            for static, part in zip(self.graph_batch, batch, strict=True):
+                if static is not None and part is not None:
+                    static.copy_(part)
             self.graph.replay()
         self.done += 1
 
@@ -124,10 +124,10 @@ class Step:
         torch.cuda.current_stream().wait_stream(aside)
 
     def _record(self, batch: Batch) -> None:
-        self.recorded = Batch._make(None if part is None else part.clone() for part in batch)
+        self.graph_batch = Batch._make(None if part is None else part.clone() for part in batch)
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
-            self._learn(self.recorded)
+            self._learn(self.graph_batch)
 
     def _network(self) -> Callable[..., Tensor]:
         """The model behind precision, compilation and several processes."""
