@@ -48,7 +48,7 @@ def read_and_change(path: Path) -> tuple[NDArray[np.float32], str]:
     if not np.isfinite(samples).all():
         raise FalconError(f"{path}: holds values that are not numbers; save it again")
     if not _LEAST_HZ <= rate_hz <= _MOST_HZ:
-        raise FalconError(f"{path}: is at {rate_hz} Hz; {_LEAST_HZ} to {_MOST_HZ} Hz can be read")
+        raise FalconError(f"{path}: says {rate_hz} Hz; {_LEAST_HZ} to {_MOST_HZ} Hz can be read")
     return to_16_khz_mono(samples, rate_hz)
 
 

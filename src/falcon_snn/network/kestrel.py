@@ -29,7 +29,7 @@ class KestrelConfig:
 
     name: str
     widths: tuple[int, ...]  # of the blocks; one that is wider than the one before halves the map
-    long_blocks: int = 0  # this many, the last, have kernels of 5 lines: they hear more, for tiles
+    long_blocks: int = 0  # of the last ones, with kernels of 5 lines: they hear more, for tiles
     input: Shape = SPEECH  # lines, pixels, channels; a signal has one pixel a line
     classes: int = 35
     encoder_channels: int = 32

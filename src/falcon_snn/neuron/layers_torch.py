@@ -15,7 +15,7 @@ from falcon_snn.neuron.packed import count, encoding_tensor, unpack
 if TYPE_CHECKING:
     from falcon_snn.neuron.layers import AttentionCurve, IntegerNeurons, Pair, Term
 
-_LARGEST_INPUT = 1 << 30  # of a membrane's input over all slots
+_LARGEST_INPUT = 1 << 30  # to a membrane over all slots
 
 
 def fire(
