@@ -163,14 +163,14 @@ FAULTS = {
     "complex": (change("x_train", np.zeros((40, 4, 6), complex)), "it must hold numbers"),
     "texts as samples": (change("x_train", np.full((40, 4, 6), "a")), "it must hold numbers"),
     "objects": (change("x_train", np.full((40, 4), None)), "'x_train' holds Python objects"),
-    "fractions as labels": (change("y_train", np.zeros(40)), "labels are integers or texts"),
+    "fractions as labels": (change("y_train", np.zeros(40)), "labels are integers or strings"),
     "labels with a gap": (change("y_train", lambda y: 2 * y), r"y_train are not 0\.\.2"),
     "negative labels": (change("y_train", lambda y: y - 1), "not 0..2"),
     "huge label": (change("y_test", np.full(9, 2**64 - 1, np.uint64)), "y_test holds '184467440"),
     "outside class_names": (change("class_names", np.array(["a", "b"])), "y_train holds '2', wh"),
-    "same names": (change("class_names", np.array(["a", "b", "a"])), "list of different texts"),
-    "numbers as names": (change("class_names", np.arange(3)), "list of different texts"),
-    "another kind of label": (change("y_test", np.full(9, "a")), "y_test holds 'a', which is none"),
+    "same names": (change("class_names", np.array(["a", "b", "a"])), "list of distinct strings"),
+    "numbers as names": (change("class_names", np.arange(3)), "list of distinct strings"),
+    "another kind of label": (change("y_test", np.full(9, "a")), "y_test holds 'a', which is not"),
     "never trained": (change("y_test", lambda y: y + 1), "y_test holds '3'"),
     "named but never trained": (
         lambda held: held.update(y_test=held["y_test"] + 1, class_names=np.array(list("abcd"))),
@@ -243,7 +243,7 @@ def test_damaged_files(tmp_path: Path) -> None:
 
 def test_neither_pickles_nor_other_files(tmp_path: Path) -> None:
     (tmp_path / "set.npy").write_bytes(b"")
-    with pytest.raises(FalconError, match=r"not a data set; accepted are .*\(\.npz\)"):
+    with pytest.raises(FalconError, match=r"not a data set; accepted: .*\(\.npz\)"):
         load_examples(tmp_path / "set.npy", "training")
     path = save(tmp_path, make())
     for load in (lambda: load_waves(path, "training"), lambda: load_noise(path)):

@@ -59,7 +59,7 @@ def test_foreign_files(kept: Path, tmp_path: Path) -> None:
         load_model(tmp_path / "none.safetensors")
     foreign = tmp_path / "foreign.safetensors"
     save_file({"a": torch.zeros(2)}, foreign)
-    with pytest.raises(FalconError, match="no Falcon checkpoint"):
+    with pytest.raises(FalconError, match="not a Falcon checkpoint"):
         load_model(foreign)
     save_file({"a": torch.zeros(2)}, foreign, metadata={"falcon": "{}"})
     with pytest.raises(FalconError, match="header"):
@@ -97,7 +97,7 @@ HEADERS: list[tuple[dict[str, Any], str]] = [
     ({"more": 1}, "header"),
     ({"network": None}, "a network is a table"),
     ({"network": {"stages": []}}, "lacks one of|must begin"),
-    ({"network": {**NETWORK.as_json(), "slots": 10**400}}, "cannot be"),
+    ({"network": {**NETWORK.as_json(), "slots": 10**400}}, "is not allowed"),
 ]
 
 
@@ -144,7 +144,7 @@ def test_damaged_tensors_are_named(kept: Path) -> None:
         (weight, first_entry(good[weight], float("inf")), "not finite"),
         (weight, good[weight].double(), "is torch.float64, not torch.float32"),
         (weight, good[weight][1:], "another configuration"),
-        ("parts.more", torch.zeros(1), "which this network has not"),
+        ("parts.more", torch.zeros(1), "which this network does not have"),
     ):
         save_checkpoint(kept, metadata, prefixed("model.", {**good, name: tensor}))
         with pytest.raises(FalconError, match=message) as caught:
@@ -165,7 +165,7 @@ def test_damaged_integers_are_named(kept: Path) -> None:
         (curve, torch.zeros_like(good[curve]), "must rise from end to end"),
         ("stem.fc1.weight", good["stem.fc1.weight"].int(), "is torch.int32, not torch.int8"),
         ("stem.fc1.weight", good["stem.fc1.weight"][1:], "another configuration"),
-        ("more", torch.zeros(1), "which this network has not"),
+        ("more", torch.zeros(1), "which this network does not have"),
     ):
         save_checkpoint(path, metadata, prefixed("integer.", {**good, name: tensor}))
         with pytest.raises(FalconError, match=message) as caught:
@@ -209,15 +209,15 @@ def test_logits_are_the_scores_of_training(kept: Path) -> None:
 
 def test_another_network_is_named_by_what_differs(tmp_path: Path) -> None:
     demand_same_network(tmp_path, NETWORK, NETWORK)
-    with pytest.raises(FalconError, match=r"another network slots \(3\) than asked for \(4\)"):
+    with pytest.raises(FalconError, match=r"different network slots \(3; asked for: 4\)"):
         demand_same_network(tmp_path, NETWORK, NETWORK.with_slots(4))
-    with pytest.raises(FalconError, match=r"another stage 'block0\.q'"):
+    with pytest.raises(FalconError, match=r"different stage 'block0\.q'"):
         demand_same_network(tmp_path, NETWORK, NETWORK.with_prefix(1))
 
 
 def test_another_word_list_is_named_by_what_differs(tmp_path: Path) -> None:
     words = tuple(f"word{n:02}" for n in range(30))
-    wanted = r"\(30 classes\) than asked for \(31; only one has zero\)"
+    wanted = r"\(30 classes; asked for: 31, only one has zero\)"
     with pytest.raises(FalconError, match=wanted):
         demand_words(tmp_path, words, (*words, "zero"))
     with pytest.raises(FalconError, match="another order"):

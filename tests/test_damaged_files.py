@@ -298,14 +298,14 @@ def test_rates_that_would_take_gigabytes_to_change(tmp_path: Path, rate_hz: int)
     whole = bytearray(path.read_bytes())
     whole[24:28] = rate_hz.to_bytes(4, "little")
     path.write_bytes(whole)
-    with pytest.raises(FalconError, match="Hz are read"):
+    with pytest.raises(FalconError, match="Hz can be read"):
         read_wave(path)
 
 
 def test_samples_that_are_no_numbers(tmp_path: Path) -> None:
     path = tmp_path / "nan.wav"
     soundfile.write(path, np.array([0.1, np.nan], np.float32), 16_000, subtype="FLOAT")
-    with pytest.raises(FalconError, match="no numbers"):
+    with pytest.raises(FalconError, match="not numbers"):
         read_wave(path)
 
 

@@ -170,7 +170,7 @@ def test_a_trial_that_fails_is_told_and_the_rest_goes_on(
 def test_a_loss_that_is_not_finite_in_every_trial(pictures: Path, tmp_path: Path) -> None:
     wild = tmp_path / "wild.toml"
     wild.write_text(RECIPES["qnn"].replace("5e-3", "1e30"))
-    with pytest.raises(FalconError, match="no trial came to its end: the loss is no longer finite"):
+    with pytest.raises(FalconError, match="no trial finished: the loss is no longer finite"):
         run_design(pictures, tmp_path / "out", recipes={"qnn": wild}, trials=2, noise_db=None)
 
 

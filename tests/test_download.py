@@ -84,7 +84,7 @@ def test_download_check_and_unpack(
     assert folder == tmp_path / "home" / "gsc-v1"
     assert len(load_waves(folder, "training")) == 4
     assert [entry.name for entry in (tmp_path / "home").iterdir()] == ["gsc-v1"]
-    with pytest.raises(FalconError, match="is there already"):
+    with pytest.raises(FalconError, match="already exists"):
         gsc.download("gsc-v1", tmp_path / "home")
     with pytest.raises(FalconError, match="unknown data set"):
         gsc.download("gsc-v3", tmp_path / "home")

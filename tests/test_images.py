@@ -156,7 +156,7 @@ def test_what_is_no_folder_of_images(folder: Path, tmp_path: Path) -> None:
             load()
     (tmp_path / "texts" / "a").mkdir(parents=True)
     (tmp_path / "texts" / "a" / "1.txt").write_text("")
-    with pytest.raises(FalconError, match=r"no recordings or images in it; accepted are a folder"):
+    with pytest.raises(FalconError, match=r"no recordings or images in it; accepted: a folder"):
         load_examples(tmp_path / "texts", "training")
     words = write_folder(tmp_path / "words")
     write(words / "yes" / "cover.png", pixels(0))

@@ -198,7 +198,7 @@ def test_onnx_gives_the_scores_of_full_lookahead(
     assert network_from_json(facts["network"]) == snn.network
     broken = Snn(snn.network, dict(snn.tensors))
     broken.tensors["classifier.bias"] = snn.tensors["classifier.bias"] + 1000
-    with pytest.raises(FalconError, match="3 of 3 clips get other scores"):
+    with pytest.raises(FalconError, match="3 of 3 clips get different scores"):
         check_onnx(file, broken, x, lengths)
 
 

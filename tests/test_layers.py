@@ -417,5 +417,5 @@ def test_backends_say_why_they_cannot_run() -> None:
 
 def test_a_stage_too_wide_for_the_fused_kernel_says_so() -> None:
     terms = [Draw(0).linear(2, inputs, 3) for inputs in (6_000, 6_001)]
-    with pytest.raises(FalconError, match="12,001 inputs; backend 'triton' takes 12,000"):
+    with pytest.raises(FalconError, match="12,001 inputs; 'triton' takes up to 12,000"):
         layers.fire(terms, Draw(0).neurons(3), 7, 1, "triton")

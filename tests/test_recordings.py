@@ -83,7 +83,7 @@ def test_lists_and_rule_must_agree(folder: Path) -> None:
 def test_lists_must_be_complete(folder: Path) -> None:
     write_lists(folder)
     (folder / "testing_list.txt").unlink()
-    with pytest.raises(FalconError, match="the other list is not"):
+    with pytest.raises(FalconError, match="but not the other list"):
         open_folder(folder)
     (folder / "testing_list.txt").write_text("yes/gone_nohash_0.wav\n")
     with pytest.raises(FalconError, match=r"names yes/gone_nohash_0\.wav"):
@@ -230,7 +230,7 @@ def test_broken_chunk(folder: Path, tmp_path: Path, own_cache: Path) -> None:
 def test_packing_never_overwrites(folder: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["pack", str(folder), str(folder)])
     assert isinstance(result.exception, FalconError)
-    assert "is there already" in str(result.exception)
+    assert "already exists" in str(result.exception)
 
 
 # the cache

@@ -139,10 +139,10 @@ def test_the_page_says_what_waiting_cost_and_brought(folder: Path) -> None:
     write_json(run / "measure" / "accuracy.json", tested)
     said = page()
     assert "costs 1.88 µs: Accurate answers in" in said
-    assert "70.0 % rightly (95 % interval 60.0 – 80.0) instead of 40.0 % (30.0 – 50.0)" in said
+    assert "70.0 % correctly (95 % interval 60.0 – 80.0) instead of 40.0 % (30.0 – 50.0)" in said
     assert "the 95 % intervals touch" not in said
     number = r"[\d.]+ µJ"
-    energy = f"An inference takes {number} instead of {number}; that of the QNN takes {number}"
+    energy = f"An inference takes {number} instead of {number}; the QNN takes {number}"
     assert re.search(energy, said)
     tested["before"]["accurate"] |= {"interval": [0.45, 0.8]}
     write_json(run / "measure" / "accuracy.json", tested)

@@ -269,7 +269,7 @@ def test_the_front_of_a_search(tmp_path: Path) -> None:
     assert front.evaluated(slower)[0].latency_us > found[0].latency_us
     assert not front.fits(states.with_prefix(start, "5"))
     assert {name for one in found for name in one.names} == {"fastest", "balanced", "accurate"}
-    with pytest.raises(FalconError, match=r"about another network \(.* than 'Falcon-Large GSC'"):
+    with pytest.raises(FalconError, match=r"about another network \(.*, not 'Falcon-Large GSC'"):
         read_front(file, first_state("large"))
     file.write_text(json.dumps({**written, "evaluated": [{}]}), encoding="utf-8")
     with pytest.raises(FalconError, match="evaluated, item 1 lacks"):

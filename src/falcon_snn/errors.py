@@ -14,7 +14,7 @@ class FalconError(Exception):
 
 
 class Stopped(KeyboardInterrupt):
-    """Ctrl-C in a job that can be continued: where it stopped, and how it goes on."""
+    """Ctrl-C in a job that can be continued: where it stopped, and how to go on."""
 
     def __init__(self, where: str, go_on: str = "go on with --resume") -> None:
         super().__init__(f"{where}; {go_on}")

@@ -26,10 +26,10 @@ IN_USE = ".falcon-in-use"  # the note in a folder that a job works in
 
 @contextmanager
 def replacing(path: Path | str, *library_errors: type[Exception]) -> Iterator[Path]:
-    """Give a temporary path beside `path`; move it over `path` if the block ends well.
+    """Give a temporary path beside `path`; move it over `path` if the block succeeds.
 
     The content is on disk before the move, so readers see the old file or the new one, whole.
-    `library_errors` are what a library raises, beside OSError, where it cannot write.
+    `library_errors` are what a library raises, besides OSError, when it cannot write.
     """
     target = Path(path)
     errors: tuple[type[Exception], ...] = (OSError, *library_errors)
@@ -57,9 +57,9 @@ def replacing(path: Path | str, *library_errors: type[Exception]) -> Iterator[Pa
 
 @contextmanager
 def new_folder(folder: Path, *library_errors: type[Exception]) -> Iterator[Path]:
-    """Give a temporary folder beside `folder`; rename it to `folder` if the block ends well."""
+    """Give a temporary folder beside `folder`; rename it to `folder` if the block succeeds."""
     if folder.exists():
-        raise FalconError(f"{folder}: is there already; delete it or choose another place")
+        raise FalconError(f"{folder}: already exists; delete it or choose another place")
     errors: tuple[type[Exception], ...] = (OSError, *library_errors)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -79,10 +79,10 @@ def new_folder(folder: Path, *library_errors: type[Exception]) -> Iterator[Path]
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder against a second job. The lock of a job that was killed ends with it.
+    """Keep a second job out of a folder. The lock of a killed job ends with it.
 
     The system locks the folder itself; a note in it says who holds it. Where a system has no such
-    locks, nobody is held off.
+    locks, nobody is kept out.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -104,7 +104,7 @@ def locked(folder: Path) -> Iterator[None]:
 def _take(handle: int, folder: Path, note: Path) -> None:
     try:
         import fcntl
-    except ImportError:  # no POSIX
+    except ImportError:  # not POSIX
         return
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -128,7 +128,7 @@ def _temporary_prefix(target: Path) -> str:
 
 
 def _remove_left(target: Path) -> None:
-    """Remove what processes of this machine that were killed left of the same file or folder."""
+    """Remove what killed processes on this machine left of the same file or folder."""
     start = _temporary_prefix(target).removesuffix(f"{os.getpid()}-")
     for path in target.parent.iterdir():
         if path.name.startswith(start) and is_temporary(path.name):
@@ -164,17 +164,17 @@ def write_json(path: Path | str, value: Any) -> None:
 
 
 def read_text(path: Path | str) -> str:
-    """Read a text file; one that is missing or no text is one clear line."""
+    """Read a text file; one that is missing or is not text gives one clear line."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise FalconError(f"{path}: no such file") from None
-    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a path that cannot be one
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or not a possible path
         raise FalconError(f"{path}: cannot be read ({error})") from None
 
 
 def read_json(path: Path | str) -> Any:
-    """Read JSON; a missing or broken file is one clear line."""
+    """Read JSON; a missing or broken file gives one clear line."""
     return parse_json(read_text(path), path)
 
 
@@ -184,12 +184,12 @@ def read_json_lines(path: Path | str) -> list[Any]:
 
 
 def read_toml(path: Path | str) -> dict[str, Any]:
-    """Read TOML; a missing or broken file is one clear line."""
+    """Read TOML; a missing or broken file gives one clear line."""
     return parse_toml(read_text(path), path)
 
 
 def read_csv(path: Path | str) -> list[list[str]]:
-    """Read the rows of a CSV file; a missing or broken file is one clear line."""
+    """Read the rows of a CSV file; a missing or broken file gives one clear line."""
     try:
         return list(csv.reader(read_text(path).splitlines(keepends=True), strict=True))
     except csv.Error as error:  # a field of 131,072 characters or more, a quote left open
@@ -202,7 +202,7 @@ def parse_json(text: str | bytes, where: Path | str) -> Any:
         return json.loads(text, parse_float=_finite, parse_constant=_finite)
     except json.JSONDecodeError as error:
         raise FalconError(f"{where}: not valid JSON (line {error.lineno}: {error.msg})") from None
-    # Nested too deep, a number of too many digits, no UTF-8.
+    # Nested too deeply, a number with too many digits, not UTF-8.
     except (RecursionError, ValueError) as error:
         raise FalconError(f"{where}: cannot be read ({error})") from None
 
@@ -218,7 +218,7 @@ def parse_toml(text: str, where: Path | str) -> dict[str, Any]:
 def _finite(text: str) -> float:
     value = float(text)
     if not isfinite(value):
-        raise ValueError(f"{text[:40]} is no finite number")
+        raise ValueError(f"{text[:40]} is not a finite number")
     return value
 
 

@@ -13,10 +13,10 @@ _LONGEST_TEXT = 10_000
 
 
 def shaped(value: Any, kind: Any, where: Path | str, *, largest: float = LARGEST) -> Any:
-    """A value out of JSON as a type; what does not fit is one line that names the place.
+    """A value from JSON as a type; what does not fit gives one line that names the place.
 
     `kind` is Any, int, float (finite), bool, str, dict[str, ...], list[...], a tuple, `... | None`,
-    a TypedDict (which may have more keys), or a dataclass (which may not, and which is made).
+    a TypedDict (which may have more keys), or a dataclass (which may not, and which is built).
     """
     origin, parts = get_origin(kind), get_args(kind)
     if kind is Any:
@@ -41,20 +41,20 @@ def shaped(value: Any, kind: Any, where: Path | str, *, largest: float = LARGEST
         return _record(kind, value, where, largest)
     if _is_plain(kind, value, largest):
         return kind(value)
-    raise FalconError(f"{where} is {_shown(value)}, which it cannot be")
+    raise FalconError(f"{where} is {_shown(value)}, which is not allowed")
 
 
 def _record(kind: Any, values: Any, where: Path | str, largest: float) -> Any:
     """A table with the keys of a TypedDict or of a dataclass."""
     if not isinstance(values, dict):
-        raise FalconError(f"{where} is {_shown(values)}, which is no table")
+        raise FalconError(f"{where} is {_shown(values)}, which is not a table")
     types = get_type_hints(kind)
     open_ended = is_typeddict(kind)
     known = list(types) if open_ended else [field.name for field in fields(kind)]
     unknown = [key for key in values if key not in known]
     if unknown and not open_ended:
         raise FalconError(
-            f"{where}: unknown key {_shown(unknown[0])}; known are {', '.join(known)}"
+            f"{where}: unknown key {_shown(unknown[0])}; known keys: {', '.join(known)}"
         )
     made = {
         key: shaped(each, types[key], f"{where}, {key}", largest=largest)
@@ -87,7 +87,7 @@ def _is_plain(kind: Any, value: Any, largest: float) -> bool:
 
 
 def _shown(value: Any) -> str:
-    """A value in a message; an integer can be too long even to be written."""
+    """A value in a message; an integer can be too long even to write out."""
     if type(value) is int and abs(value) >= LARGEST:
         return f"an integer of {value.bit_length()} bits"
     return repr(str(value)[:40])

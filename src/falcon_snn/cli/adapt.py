@@ -16,12 +16,12 @@ def adapt(
     ),
     out: Path = typer.Option(..., help="Folder for the phases' checkpoints and curves."),
     data: str = options.Data,
-    phases: str = typer.Option("qat,tune,joint", help="Phases in order, with commas between."),
+    phases: str = typer.Option("qat,tune,joint", help="Phases in order, separated by commas."),
     recipe: list[Path] = typer.Option(
-        [], help="Recipe for a phase, instead of the one that comes along; one per phase, in order."
+        [], help="Recipe for a phase, instead of the shipped one; one per phase, in order."
     ),
     qk_prefix: int | None = typer.Option(None, help="Slots that Q and K wait for."),
-    epochs: int | None = typer.Option(None, min=1, help="Epochs of each phase, if not its own."),
+    epochs: int | None = typer.Option(None, min=1, help="Epochs per phase, instead of its own."),
     seed: int = typer.Option(0, min=0, help="Same seed, same weights on the CPU."),
     devices: int = options.Devices,
     resume: bool = typer.Option(False, help="Continue the run in --out if there is one."),

@@ -13,7 +13,7 @@ def convert(
     target: Path = typer.Option(..., "--out", help="File for the converted network."),
     data: str | None = typer.Option(None, help="Clips to check the conversion on."),
     split: str = typer.Option("validation", help="validation or test."),
-    limit: int | None = typer.Option(None, min=1, help="Check only so many clips."),
+    limit: int | None = typer.Option(None, min=1, help="Check only this many clips."),
     qk_prefix: int | None = typer.Option(None, help="Slots that Q and K wait for."),
     backend: str = typer.Option("auto", help="auto, torch, numba or triton."),
     as_json: bool = JsonFlag,
@@ -43,6 +43,6 @@ def convert(
     if checked is not None:
         out.print(
             f"checked on {checked['clips']:,} clips: counts and predictions of full lookahead are "
-            f"those of the QNN; the float QNN decides otherwise on {checked['float_differs']:,}"
+            f"those of the QNN; the float QNN decides differently on {checked['float_differs']:,}"
         )
     notice(f"{target}: {target.stat().st_size:,} bytes")

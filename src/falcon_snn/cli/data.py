@@ -1,4 +1,4 @@
-"""`falcon-snn data`: which data there is, fetch it, pack it, compute its features or spikes."""
+"""`falcon-snn data`: list data, fetch it, pack it, compute its features or spikes."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -77,7 +77,7 @@ def download(
     name: str = typer.Argument(help="gsc-v1 (30 words, 1.4 GB) or gsc-v2 (35 words, 2.3 GB)."),
     to: Path | None = typer.Option(None, help="Folder to put it in; default $FALCON_DATA."),
 ) -> None:
-    """Download Google Speech Commands (CC BY 4.0), check it and unpack it; cuts are resumed."""
+    """Download Google Speech Commands (CC BY 4.0), check it and unpack it; resumes if cut off."""
     from falcon_snn.data import gsc
 
     notice(gsc.LICENCE)
@@ -181,7 +181,7 @@ app.command("spikes")(spikes)
 
 @contextmanager
 def _bytes_bar(doing: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar for a transfer; gives the function that hears (bytes here, bytes in all)."""
+    """A progress bar for a transfer; gives the function that takes (bytes here, bytes in all)."""
     if not err.is_terminal:
         yield lambda here, total: None
         return

@@ -23,7 +23,7 @@ def spikes(
     split: str = typer.Option("validation", help="training, validation or testing."),
     seed: int = typer.Option(0, min=0, help="Seed of the nerve's random firing."),
     device: str = typer.Option("auto", help="cpu, cuda, or auto: cuda if there is one."),
-    limit: int | None = typer.Option(None, min=1, help="Take the first clips of the split only."),
+    limit: int | None = typer.Option(None, min=1, help="Only this many clips, the first ones."),
     as_json: bool = JsonFlag,
 ) -> None:
     """Turn speech into spikes of 700 channels with the inner-ear model, written as SSC."""

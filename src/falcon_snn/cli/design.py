@@ -20,10 +20,10 @@ def design(
     space: str = typer.Option(
         "default", help="What to choose from: default, tiny or a TOML file of your own."
     ),
-    trials: int = typer.Option(24, help="Designs that are trained, of all bands together."),
+    trials: int = typer.Option(24, help="Designs that are trained, in all bands together."),
     bands: int = typer.Option(3, help="Ranges of latency; each has a contest and a winner."),
-    epochs: int = typer.Option(27, min=1, help="Of whole training; a ninth decides first."),
-    adapt_epochs: int = typer.Option(9, min=1, help="Of the winners' adaptation."),
+    epochs: int = typer.Option(27, min=1, help="Epochs of whole training; a ninth decides first."),
+    adapt_epochs: int = typer.Option(9, min=1, help="Epochs of the winners' adaptation."),
     recipe: list[str] = typer.Option(
         [], help="PHASE=FILE, a recipe of your own; phases are qnn and qat; may be repeated."
     ),

@@ -26,7 +26,7 @@ def energy(
         None, help="A search's result.json: the schedules on its front, too."
     ),
     split: str = typer.Option("test", help="validation or test."),
-    limit: int | None = typer.Option(None, min=1, help="Only so many clips, evenly chosen."),
+    limit: int | None = typer.Option(None, min=1, help="Only this many clips, evenly spaced."),
     hardware: str | None = typer.Option(None, help="Hardware profile: a shipped name or a file."),
     figure: Path | None = typer.Option(None, help="Draw both breakdowns: .png, .svg or .pdf."),
     fit: Path | None = typer.Option(
@@ -54,7 +54,7 @@ def energy(
     file = options.network_file(checkpoint, pretrained)
     metadata = load_metadata(file)
     network = metadata.network
-    # The paper's figures are of seven slots; the same network with fewer is another one.
+    # The paper's figures are of seven slots; the same network with fewer is a different one.
     setting = SETTING_OF.get(network.name, "") if network.slots == 7 else ""
     if fit is not None:
         check_can_fit(setting)

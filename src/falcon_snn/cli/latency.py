@@ -33,7 +33,7 @@ def latency(
     formats: str | None = options.Formats,
     as_json: bool = JsonFlag,
 ) -> None:
-    """Say when a network finishes, what its critical path is made of, and who has slack."""
+    """Say when a network finishes, what its critical path is made of, and what has slack."""
     from falcon_snn.pipeline.timing import time_qnn, time_snn
     from falcon_snn.report.latency import qnn_report, snn_report
 

@@ -42,7 +42,7 @@ from falcon_snn.cli import (
 )
 from falcon_snn.errors import FalconError, Stopped
 
-# The order in which a person would meet them; `--help` lists them so.
+# The order in which a person would meet them, and in which `--help` lists them.
 ORDER = (
     "doctor", "run", "report", "studio", "theory", "hardware", "latency", "throughput",
     "resources", "sweep", "related-work", "graph", "data", "describe", "train", "convert",

@@ -1,4 +1,4 @@
-"""`falcon-snn models`: the trained networks that come along."""
+"""`falcon-snn models`: the trained networks that ship with Falcon."""
 
 from typing import TYPE_CHECKING, Any
 

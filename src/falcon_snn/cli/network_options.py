@@ -42,7 +42,7 @@ Schedule = typer.Option(
     "default what a checkpoint was trained under, or fastest.",
 )  # fmt: skip
 Style = typer.Option(
-    "screen", "--style", help="Of pictures: screen, paper (one column) or paper-wide (two)."
+    "screen", "--style", help="Style of pictures: screen, paper (one column) or paper-wide (two)."
 )
 Formats = typer.Option(
     None, "--format", help="More formats of each picture, such as svg,pdf,csv; csv is its data."

@@ -31,7 +31,7 @@ def notice(text: str) -> None:
 def progress_bar(doing: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
     """A progress bar on stderr; gives the function that advances it, from any thread.
 
-    Where stderr is no terminal there is nothing to see: a bar would leave blank lines in a file.
+    Where stderr is not a terminal there is nothing to see: a bar would leave blank lines in a file.
     """
     if not err.is_terminal:
         yield lambda amount: None

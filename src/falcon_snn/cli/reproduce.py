@@ -1,4 +1,4 @@
-"""`falcon-snn reproduce`: the paper's tables, figures and claims, published beside ours."""
+"""`falcon-snn reproduce`: the paper's tables, figures and claims beside ours."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

@@ -23,7 +23,7 @@ def results(
     ),
     setting: str = typer.Option("gsc-medium", help="The network that --plot draws."),
     folder: list[Path] = typer.Option(
-        [], "--from", help="A folder of `results record`, besides what comes along; repeatable."
+        [], "--from", help="A folder of `results record`, besides what is shipped; may be repeated."
     ),
     style: str = options.Style,
     formats: str | None = options.Formats,
@@ -70,7 +70,7 @@ def results(
 @app.command("record")
 def record(
     folder: Path = typer.Argument(help="The --out folder of `falcon-snn train` or `adapt`."),
-    setting: str = typer.Option(..., help="The paper's network beside it, such as gsc-medium."),
+    setting: str = typer.Option(..., help="The paper's network beside ours, such as gsc-medium."),
     configuration: str = typer.Option(..., help="qnn, full, fastest, balanced, prefix-3, ..."),
     data: str = typer.Option(..., help="The data set that it was trained on."),
     attention: str = typer.Option("serial", help="serial (the paper) or streamed."),
@@ -167,8 +167,8 @@ def _phases(folder: Path) -> "list[PhaseOfResult]":
         if not (place / "curves.jsonl").exists():
             continue
         (curve,) = read_phases(place.parent, [place.name])
-        held = load_metadata(place / "best.safetensors")
-        phases.append({"name": name, "recipe": held.recipe, "teachers": taught_by(held.facts),
+        best = load_metadata(place / "best.safetensors")
+        phases.append({"name": name, "recipe": best.recipe, "teachers": taught_by(best.facts),
                        "validation_percent": list(curve.validation_percent)})  # fmt: skip
     if not phases:
         raise FalconError(f"{folder}: holds no curves.jsonl; give the --out of train or adapt")

@@ -27,18 +27,18 @@ def run(
         "qat, tune and joint; may be repeated.",
     ),
     epochs: list[str] = typer.Option(
-        [], help="PHASE=N, other epochs than the recipe's; may be repeated."
+        [], help="PHASE=N, epochs instead of the recipe's; may be repeated."
     ),
-    phases: str = typer.Option(PHASES, help="Phases of the adaptation, with commas between."),
+    phases: str = typer.Option(PHASES, help="Phases of the adaptation, separated by commas."),
     search_clips: int | None = typer.Option(None, min=1, help="Validation clips of the search."),
     tau: float = typer.Option(2.0, help="Smallest rescue score of a step of the search."),
     delta_max: int = typer.Option(3, min=1, help="Longest delay that the search tries."),
-    random: int = typer.Option(10, min=0, help="Random schedules beside each chosen one."),
+    random: int = typer.Option(10, min=0, help="Random schedules to compare with each chosen one."),
     noise: float | None = typer.Option(
         None, help="Measure on test clips with noise at this ratio in dB, too (see evaluate)."
     ),
     chips: int = typer.Option(
-        0, min=0, help="Search, adapt and measure on so many chips of --hardware; 0: ideal."
+        0, min=0, help="Search, adapt and measure on this many chips of --hardware; 0: ideal."
     ),
     seed: int = typer.Option(0, min=0, help="Same seed, same result on the CPU."),
     hardware: str | None = options.Hardware,
@@ -47,7 +47,7 @@ def run(
         None, help="Do this step alone: features, qnn, convert, search, adapt, measure or report."
     ),
 ) -> None:
-    """Train, convert, search, adapt, measure and report; what is done already is not done again."""
+    """Train, convert, search, adapt, measure and report; what is done is not done again."""
     from falcon_snn.cli.watch import TerminalWatch
     from falcon_snn.workflow.run import run as run_all
 

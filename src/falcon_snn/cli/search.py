@@ -31,18 +31,18 @@ def search(
     split_half: bool = typer.Option(
         False, "--split-half", help="Search on one half of validation, report on the other."
     ),
-    limit: int | None = typer.Option(None, help="Use only so many clips."),
-    random: int = typer.Option(10, help="Random schedules to set beside each chosen one."),
+    limit: int | None = typer.Option(None, help="Use only this many clips."),
+    random: int = typer.Option(10, help="Random schedules to compare with each chosen one."),
     seed: int = typer.Option(1, help="Seed of the random schedules."),
     engine: str = typer.Option("local", help="local, or ray for many processes or machines."),
     workers: int = typer.Option(2, help="Processes of --engine ray."),
     ray_address: str | None = typer.Option(None, help="Ray cluster (default: start a local one)."),
     device: str = typer.Option(
-        "auto", help="auto, cpu or cuda; ray workers take a GPU only if told cuda."
+        "auto", help="auto, cpu or cuda; ray workers take a GPU only with cuda."
     ),
     hardware: str | None = options.Hardware,
     chips: int = typer.Option(
-        0, help="Chips of --hardware, of which most must name a clip rightly; 0: the ideal chip."
+        0, help="Chips of --hardware, of which most must name a clip correctly; 0: the ideal chip."
     ),
     attention: str | None = options.Attention,
     resume: bool = typer.Option(False, "--resume", help="Go on with an interrupted search."),
@@ -132,7 +132,7 @@ def plot(
 
 
 def _waits(delays: dict[str, int]) -> str:
-    return ", ".join(f"{name} {delay}" for name, delay in delays.items()) or "none waits"
+    return ", ".join(f"{name} {delay}" for name, delay in delays.items()) or "nothing waits"
 
 
 def _report(result: dict[str, Any], folder: Path, as_json: bool) -> None:

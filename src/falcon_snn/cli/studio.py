@@ -33,12 +33,12 @@ def studio(
     data: str | None = typer.Option(
         None, help="'embedded', a path, or a name in $FALCON_DATA; by default embedded, if it fits."
     ),
-    clips: int = typer.Option(64, min=1, help="Validation clips to run, evenly chosen."),
+    clips: int = typer.Option(64, min=1, help="Validation clips to run, evenly spaced."),
     host: str = typer.Option("127.0.0.1", help="Address to serve at; by default this machine."),
     port: int = typer.Option(8080, min=1, max=65535, help="Port to serve at."),
     browser: bool = typer.Option(True, "--browser/--no-browser", help="Open the page at once."),
 ) -> None:
-    """Open a page to move delays and hardware, and see at once what the network then takes."""
+    """Open a page to move delays and hardware, and see at once how long the network takes."""
     try:
         from falcon_snn.studio.page import serve
     except ImportError:

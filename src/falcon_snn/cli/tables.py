@@ -26,7 +26,7 @@ class TableConsole(Console):
 
 def fitted(table: Table, width: int) -> Iterator[Table]:
     """The table, or its columns in several tables that each fit; the first column leads each."""
-    frame = 3 if table.padding[1] else 1  # what a column takes beside its text
+    frame = 3 if table.padding[1] else 1  # what a column takes besides its text
     wide = sum(_widest(column) + frame for column in table.columns) + 1
     least = []
     for column in table.columns:
@@ -38,9 +38,9 @@ def fitted(table: Table, width: int) -> Iterator[Table]:
         cells = max((_lines(text) if column.no_wrap else _words(text) for text in texts), default=0)
         if column.no_wrap and wide > width:  # a heading that may not wrap is broken here
             head = _plain(column.header)
-            room = max(cells, _words(head), 1)
+            longest = max(cells, _words(head), 1)
             column.header = "\n".join(
-                part for line in head.split("\n") for part in wrap(line, room)
+                part for line in head.split("\n") for part in wrap(line, longest)
             )
         head = _plain(column.header)
         column.min_width = max(cells, _lines(head) if column.no_wrap else _words(head))

@@ -68,7 +68,7 @@ def _parse_delays(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise FalconError(f"--delays '{text}' is no list of whole numbers such as 1,3,5") from None
+        raise FalconError(f"--delays '{text}' must be whole numbers, such as 1,3,5") from None
 
 
 def _print_table(table: list[dict[str, Any]], chosen: list[int], slots: int) -> None:

@@ -25,7 +25,7 @@ def throughput(
     formats: str | None = options.Formats,
     as_json: bool = JsonFlag,
 ) -> None:
-    """Say how often a sample can enter, what limits it, and what each then takes."""
+    """Say how often a sample can enter, what limits it, and how long each then takes."""
     from falcon_snn.report.style import drawn_as
     from falcon_snn.report.throughput import draw_streams, throughput_report
 

@@ -1,7 +1,7 @@
 """Samples of any kind as arrays in one .npz file, as `numpy.savez` writes it.
 
 x_train, x_test              samples [N, ...] of one shape: truth values, integers or floats
-y_train, y_test              a class per sample: integers 0..classes-1, or texts
+y_train, y_test              a class per sample: integers 0..classes-1, or strings
 x_validation, y_validation   optional; without them a part of training is held out: its last
                              tenth, or with `record_train` whole groups
 record_train                 optional: the group of each training sample (a patient, a recording);
@@ -9,7 +9,7 @@ record_train                 optional: the group of each training sample (a pati
 class_names                  optional: the classes in the order of their numbers
 
 Samples are kept as uint8, int16 or float32, the smallest of them that holds all values; only
-64-bit floats are rounded. Nothing is allocated before the file's own figures were found to agree.
+64-bit floats are rounded. Nothing is allocated before the file's own figures are found to agree.
 """
 
 import zipfile
@@ -34,7 +34,7 @@ KEPT = (np.dtype(np.uint8), np.dtype(np.int16), np.dtype(np.float32))
 _REQUIRED = ("x_train", "y_train", "x_test", "y_test")
 _OPTIONAL = ("x_validation", "y_validation", "record_train", "record", "class_names")
 _LARGEST_EXACT = 2**24  # float32 holds every integer up to this one
-# How many times its size data can become; no deflated data can become larger.
+# How many times its stored size data can grow to; deflated data can grow no more.
 _RATIO = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: 1032}
 _Labels = NDArray[np.int64]
 
@@ -68,7 +68,7 @@ class ArraySet:
         return (len(part.rows), *self.headers[part.array].shape[1:])
 
     def smallest_kept(self) -> int:
-        """The place in `KEPT` of the type that holds all samples; refuses what is no number."""
+        """The place in `KEPT` of the type that holds all samples; refuses what is not a number."""
         arrays = sorted({part.array for part in self.parts.values()})
         return max(_smallest_kept(self.path, name, _read(self.path, name)) for name in arrays)
 
@@ -124,17 +124,19 @@ def _headers(path: Path) -> dict[str, Header]:
                     (2, 0): np.lib.format.read_array_header_2_0,
                 }.get(version)
                 if read is None:
-                    raise FalconError(f"{path}: '{name}' is not a plain array of numbers or texts")
+                    raise FalconError(
+                        f"{path}: '{name}' is not a plain array of numbers or strings"
+                    )
                 shape, _, dtype = read(file)
                 if dtype.hasobject:
                     raise FalconError(
                         f"{path}: '{name}' holds Python objects, which are not read; save it as "
-                        "numbers or texts"
+                        "numbers or strings"
                     )
-                told = file.tell() + prod(shape) * dtype.itemsize
+                claimed_size = file.tell() + prod(shape) * dtype.itemsize
             if (
                 min(shape, default=0) < 0
-                or told != info.file_size
+                or claimed_size != info.file_size
                 or info.file_size > _RATIO.get(info.compress_type, 0) * info.compress_size
                 or info.compress_size > path.stat().st_size
             ):
@@ -158,7 +160,7 @@ def _check_shapes(path: Path, headers: dict[str, Header], part: str) -> None:
             "give one label per sample"
         )
     if y.dtype.kind not in "biuUS":
-        raise FalconError(f"{path}: y_{part} holds {y.dtype}; labels are integers or texts")
+        raise FalconError(f"{path}: y_{part} holds {y.dtype}; labels are integers or strings")
     if x.shape[1:] != headers["x_train"].shape[1:]:
         raise FalconError(
             f"{path}: samples of x_{part} are {x.shape[1:]}, those of x_train "
@@ -172,21 +174,21 @@ def _class_names(path: Path, headers: dict[str, Header], trained: NDArray[Any]) 
         header = headers["class_names"]
         names = _texts(_read(path, "class_names")) if header.dtype.kind in "US" else []
         if len(header.shape) != 1 or not names or len(set(names)) < len(names):
-            raise FalconError(f"{path}: class_names must be a list of different texts")
+            raise FalconError(f"{path}: class_names must be a list of distinct strings")
         return tuple(names)
     if trained.dtype.kind in "US":
         return tuple(sorted(set(_texts(trained))))
-    held = np.unique(trained)
-    if not np.array_equal(held, np.arange(len(held))):
+    labels = np.unique(trained)
+    if not np.array_equal(labels, np.arange(len(labels))):
         raise FalconError(
-            f"{path}: the labels in y_train are not 0..{len(held) - 1}; number the "
-            f"{len(held)} classes so, or name all classes in class_names"
+            f"{path}: the labels in y_train are not 0..{len(labels) - 1}; number the "
+            f"{len(labels)} classes that way, or name all classes in class_names"
         )
-    return tuple(str(label) for label in range(len(held)))
+    return tuple(str(label) for label in range(len(labels)))
 
 
 def _labels(path: Path, part: str, given: NDArray[Any], words: tuple[str, ...]) -> _Labels:
-    """Labels as numbers; one that is no class is named."""
+    """Labels as numbers; one that is not a class is named."""
     if given.dtype.kind in "US":
         number = {word: label for label, word in enumerate(words)}
         values, place = np.unique(given, return_inverse=True)
@@ -197,7 +199,7 @@ def _labels(path: Path, part: str, given: NDArray[Any], words: tuple[str, ...]) 
     if (found < 0).any():
         wrong = str(_texts(given[found < 0][:1])[0])
         raise FalconError(
-            f"{path}: y_{part} holds '{wrong}', which is none of the {len(words)} classes "
+            f"{path}: y_{part} holds '{wrong}', which is not one of the {len(words)} classes "
             f"({', '.join(words[:3])}, ...)"
         )
     return found
@@ -212,28 +214,28 @@ def _hold_out(
     if key is None:
         _say_once(f"{path}: no x_validation; the last {wanted:,} samples of training are held out")
         if wanted == len(rows):
-            raise FalconError(f"{path}: one sample to train on; add more, or x_validation")
+            raise FalconError(f"{path}: only one sample to train on; add more, or x_validation")
         return rows[:-wanted], rows[-wanted:]
     if headers[key].shape != rows.shape:
         raise FalconError(f"{path}: {key} is {headers[key].shape}; give one group per sample")
     _, first, group = np.unique(_read(path, key), return_index=True, return_inverse=True)
-    held = np.zeros(len(rows), bool)
+    held_out = np.zeros(len(rows), bool)
     classes = len(np.unique(labels))
     for number in np.argsort(-first):  # from the group that begins last
-        more = held | (group == number)
+        more = held_out | (group == number)
         # A group that alone holds a class stays in training.
         if len(np.unique(labels[~more])) == classes:
-            held = more
-        if held.sum() >= wanted:
+            held_out = more
+        if held_out.sum() >= wanted:
             break
-    if not held.any():
+    if not held_out.any():
         raise FalconError(f"{path}: no group in {key} can be held out; add x_validation")
-    groups = len(np.unique(group[held]))
+    groups = len(np.unique(group[held_out]))
     _say_once(
-        f"{path}: no x_validation; the {held.sum():,} training samples of {groups} of the "
+        f"{path}: no x_validation; the {held_out.sum():,} training samples of {groups} of the "
         f"{len(first)} groups in {key} are held out"
     )
-    return rows[~held], rows[held]
+    return rows[~held_out], rows[held_out]
 
 
 def _check_trained(path: Path, labels: dict[str, _Labels], words: tuple[str, ...]) -> None:

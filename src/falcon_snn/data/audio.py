@@ -44,11 +44,11 @@ def read_and_change(path: Path) -> tuple[NDArray[np.float32], str]:
     if missing_bytes > 0:
         raise FalconError(f"{path}: cut short, {missing_bytes} bytes are missing; fetch it again")
     if not len(samples):
-        raise FalconError(f"{path}: no samples in it")
+        raise FalconError(f"{path}: holds no samples")
     if not np.isfinite(samples).all():
-        raise FalconError(f"{path}: holds values that are no numbers; save it again")
+        raise FalconError(f"{path}: holds values that are not numbers; save it again")
     if not _LEAST_HZ <= rate_hz <= _MOST_HZ:
-        raise FalconError(f"{path}: says {rate_hz} Hz; {_LEAST_HZ} to {_MOST_HZ} Hz are read")
+        raise FalconError(f"{path}: says {rate_hz} Hz; {_LEAST_HZ} to {_MOST_HZ} Hz can be read")
     return to_16_khz_mono(samples, rate_hz)
 
 
@@ -74,7 +74,7 @@ def _opened(path: Path) -> Iterator[Any]:
 
 
 def _missing_bytes(path: Path) -> int:
-    """How much shorter a wav is than its header says; the decoder passes over that in silence."""
+    """How much shorter a wav is than its header says; the decoder silently ignores that."""
     with path.open("rb") as file:
         header = file.read(8)
     riff_bytes = int.from_bytes(header[4:8], "little")

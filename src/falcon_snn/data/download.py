@@ -1,4 +1,4 @@
-"""Fetching an archive: resumed after a cut, checked before use, unpacked without surprises."""
+"""Fetching an archive: resumed when interrupted, checked before use, unpacked without surprises."""
 
 import http.client
 import tarfile
@@ -17,9 +17,9 @@ _TIMEOUT_S = 30
 
 
 def fetch(url: str, sha256: str, folder: Path, advance: Callable[[int, int], None]) -> Path:
-    """The archive at `url` as a checked file in `folder`; what came of a cut transfer is kept.
+    """The archive at `url` as a checked file in `folder`; a partial transfer is kept.
 
-    `advance` hears the bytes that are there and the bytes in all.
+    `advance` is given the bytes received so far and the bytes in all.
     """
     import pooch
 
@@ -44,7 +44,7 @@ def fetch(url: str, sha256: str, folder: Path, advance: Callable[[int, int], Non
         )
     except ValueError:
         raise FalconError(
-            f"{url}: what came is not the published file (its SHA-256 differs) and was deleted; "
+            f"{url}: what arrived is not the published file (its SHA-256 differs) and was deleted; "
             "try again, or check the network for a proxy that answers in its place"
         ) from None
     except urllib.error.HTTPError as error:
@@ -87,7 +87,7 @@ def _bytes_of(part: Path) -> int:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a tar archive as a new folder, whole or not at all; refuse links and ways out."""
+    """Unpack a tar archive as a new folder, whole or not at all; refuse links and outside paths."""
     try:
         with tarfile.open(archive) as tar, new_folder(folder) as temporary:
             tar.extractall(temporary, filter=_plain_files_only)

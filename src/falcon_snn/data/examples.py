@@ -70,7 +70,7 @@ class Examples:
 class Waves:
     """The clips of a split as recordings, for augmentation and for the inner ear."""
 
-    waves: Tensor  # int16 [N, 16000], wider only if a clip is longer; zeros right of each clip
+    waves: Tensor  # int16 [N, 16000], wider only if a clip is longer; zeros after each clip
     lengths: Tensor  # int64 [N]: samples that are real
     labels: Tensor  # int64 [N]
     names: list[str]
@@ -116,12 +116,12 @@ def kind_of(path: Path) -> Kind:
     if path.is_file():
         if path.suffix.lower() == ".npz":
             return "arrays"
-        raise FalconError(f"{path}: not a data set; accepted are {_ACCEPTED}")
+        raise FalconError(f"{path}: not a data set; accepted: {_ACCEPTED}")
     if packed.is_packed(path) or folder.holds_recordings(path):
         return "recordings"
     if images.holds_images(path):
         return "images"
-    raise FalconError(f"{path}: no recordings or images in it; accepted are {_ACCEPTED}")
+    raise FalconError(f"{path}: no recordings or images in it; accepted: {_ACCEPTED}")
 
 
 def open_recordings(path: Path) -> Recordings:
@@ -144,14 +144,14 @@ def data_key(source: str | Path) -> str:
             return _file_key(path)
         case "spikes":
             in_folder = (path / name for name in sorted(ssc.FILE_OF.values()))
-            held = [path] if path.is_file() else [file for file in in_folder if file.is_file()]
-            return key_of(_file_key(file) for file in held)
+            files = [path] if path.is_file() else [file for file in in_folder if file.is_file()]
+            return key_of(_file_key(file) for file in files)
 
 
 def load_examples(
     source: str | Path, split: str, *, advance: Advance = lambda clips: None
 ) -> Examples:
-    """The clips of a split as network input; `advance` hears how many more clips are ready."""
+    """The clips of a split as network input; `advance` is told how many more clips are ready."""
     check_split(split)
     path = find_source(source)
     load = {
@@ -164,7 +164,7 @@ def load_examples(
 
 
 def load_waves(source: str | Path, split: str, *, advance: Advance = lambda clips: None) -> Waves:
-    """The clips of a split as recordings; `advance` hears how many more clips are decoded."""
+    """The clips of a split as recordings; `advance` is told how many more clips are decoded."""
     check_split(split)
     return _load_waves(open_recordings(find_source(source)), split, advance)
 
@@ -270,35 +270,35 @@ def _load_spikes(path: Path, split: str, advance: Advance) -> Examples:
 
 
 def _load_arrays(path: Path, split: str, advance: Advance) -> Examples:
-    held, key = arrays.open_arrays(path), _file_key(path)
+    opened, key = arrays.open_arrays(path), _file_key(path)
 
     def fill_type(out: NDArray[np.uint8]) -> None:
-        out[0] = held.smallest_kept()
+        out[0] = opened.smallest_kept()
 
     dtype = arrays.KEPT[int(cached_array(f"{key}-type", (1,), np.uint8, fill_type)[0])]
     x = cached_array(
-        f"{key}-{split}", held.shape(split), dtype, lambda out: held.read_into(out, split)
+        f"{key}-{split}", opened.shape(split), dtype, lambda out: opened.read_into(out, split)
     )
     advance(len(x))
-    part = held.parts[split]
+    part = opened.parts[split]
     names = [f"{path.name}:{part.array}[{row}]" for row in part.rows]
-    return _whole(x, torch.from_numpy(part.labels), names, held.words, "arrays")
+    return _whole(x, torch.from_numpy(part.labels), names, opened.words, "arrays")
 
 
 def _load_images(path: Path, split: str, advance: Advance) -> Examples:
-    held = images.open_images(path)
-    key, words = key_of([_FORMAT, held.key]), held.words
+    opened = images.open_images(path)
+    key, words = key_of([_FORMAT, opened.key]), opened.words
 
     def fill_form(out: NDArray[np.int64]) -> None:
-        out[:] = held.form()
+        out[:] = opened.form()
 
     height, width, channels = cached_array(f"{key}-form", (3,), np.int64, fill_form).tolist()
-    shape = (len(held.pictures), height, width, channels)[: 3 if channels == 1 else 4]
-    x = cached_array(f"{key}-images", shape, np.uint8, lambda out: held.read_into(out, advance))
-    rows = [row for row, each in enumerate(held.pictures) if each.split == split]
+    shape = (len(opened.pictures), height, width, channels)[: 3 if channels == 1 else 4]
+    x = cached_array(f"{key}-images", shape, np.uint8, lambda out: opened.read_into(out, advance))
+    rows = [row for row, each in enumerate(opened.pictures) if each.split == split]
     part = slice(rows[0], rows[-1] + 1)  # images are in the order of their splits
-    labels = torch.tensor([words.index(each.word) for each in held.pictures[part]])
-    return _whole(x[part], labels, [each.file for each in held.pictures[part]], words, "images")
+    labels = torch.tensor([words.index(each.word) for each in opened.pictures[part]])
+    return _whole(x[part], labels, [each.file for each in opened.pictures[part]], words, "images")
 
 
 def _whole(

@@ -1,6 +1,6 @@
 """A folder of recordings, `word/name.wav`: Speech Commands as published, or a user's own.
 
-word/SPEAKER_nohash_N.wav    recordings; folders whose name begins with _ or . are no words
+word/SPEAKER_nohash_N.wav    recordings; folders whose names begin with _ or . are not words
 validation_list.txt          the official split, one `word/name.wav` a line; without the two
 testing_list.txt             lists the published SHA-1 rule decides, with them both must agree;
                              where it leaves too few, speakers or clips are set aside (split.py)
@@ -38,14 +38,14 @@ LISTS = {"validation": "validation_list.txt", "testing": "testing_list.txt"}
 
 @dataclass(frozen=True)
 class FolderSet:
-    """A folder of recordings that was listed."""
+    """A folder of recordings, listed."""
 
     folder: Path
     clips: list[Clip]
 
     @cached_property
     def key(self) -> str:
-        # Names, sizes and times of change: to read gigabytes of wavs would take too long.
+        # Names, sizes and times of change: reading gigabytes of wavs would take too long.
         stats = ((clip, (self.folder / clip.file).stat()) for clip in self.clips)
         return key_of(
             f"{clip.file} {clip.split} {stat.st_size} {stat.st_mtime_ns}" for clip, stat in stats
@@ -137,8 +137,8 @@ def _say_once(folder: Path, rule: str, shared: int) -> None:
         if rule == "speaker"
         else "clips are set aside for validation and test"
     )
-    heard = f"; {shared} speakers are in more than one of the parts" if shared else ""
-    log.warning("%s: too few speakers for the published split, so %s%s", folder, how, heard)
+    overlap = f"; {shared} speakers are in more than one of the parts" if shared else ""
+    log.warning("%s: too few speakers for the published split, so %s%s", folder, how, overlap)
 
 
 def _read_own_split(path: Path, files: list[str]) -> Split:
@@ -172,7 +172,7 @@ def _read_lists(folder: Path, files: set[str]) -> dict[str, str] | None:
     if not present:
         return None
     if len(present) < len(LISTS):
-        raise FalconError(f"{folder}: {present[0]} is there, the other list is not; add it")
+        raise FalconError(f"{folder}: has {present[0]} but not the other list; add it")
     listed: dict[str, str] = {}
     for split, name in LISTS.items():
         for file in read_text(folder / name).split():

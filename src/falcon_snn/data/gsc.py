@@ -52,7 +52,7 @@ def download(
     home = home or data_home()
     folder = home / name
     if folder.exists():
-        raise FalconError(f"{folder}: is there already; delete it to download again")
+        raise FalconError(f"{folder}: already exists; delete it to download again")
     release = RELEASES[name]
     archive = fetch(release.url, release.sha256, home, advance)
     unpack(archive, folder)

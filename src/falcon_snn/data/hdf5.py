@@ -1,10 +1,10 @@
-"""HDF5 files that may be damaged: what the library stands still on, or asks gigabytes for, is
+"""HDF5 files that may be damaged: what would make the library hang, or ask for gigabytes, is
 refused before it is read.
 
 Ragged rows and long texts lie in global heaps: `GCOL`, version 1, three bytes, the heap's size in
 eight; then objects of two bytes index, two of references, four unused, eight of size, and their
 data, padded to eight. Index 0 is the free rest. The library walks the objects by their sizes; at a
-size of 0 it does so for ever.
+size of 0 it does so forever.
 """
 
 import mmap
@@ -98,27 +98,27 @@ def rows(file: h5py.File, key: str, kinds: str) -> Any:
 
 
 def _check_heaps(path: Path) -> None:
-    """Refuse a heap in which the library would not come to an end."""
+    """Refuse a heap in which the library would never finish."""
     with path.open("rb") as opened:
         if not path.stat().st_size:
-            return  # nothing to map; the library says that it is no HDF5
-        with mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as held:
-            start = held.find(_HEAP)
+            return  # nothing to map; the library says that it is not HDF5
+        with mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            start = content.find(_HEAP)
             while start >= 0:
-                end = start + int.from_bytes(held[start + 8 : start + 16], "little")
+                end = start + int.from_bytes(content[start + 8 : start + 16], "little")
                 place = start + _HEAP_HEADER
-                while place + _OBJECT_HEADER <= min(end, len(held)):
-                    size = int.from_bytes(held[place + 8 : place + 16], "little")
-                    free = held[place : place + 2] == b"\0\0"
+                while place + _OBJECT_HEADER <= min(end, len(content)):
+                    size = int.from_bytes(content[place + 8 : place + 16], "little")
+                    free = content[place : place + 2] == b"\0\0"
                     step = size if free else _OBJECT_HEADER + (size + 7) // 8 * 8
                     if step < _OBJECT_HEADER or place + step > end:
                         raise ValueError(f"the heap at byte {start} is damaged")
                     place += step
-                start = held.find(_HEAP, start + 1)
+                start = content.find(_HEAP, start + 1)
 
 
 def _check_sizes(path: Path, file: h5py.File) -> None:
-    """Refuse data sets that are larger than the file can hold, or of a type that is none."""
+    """Refuse data sets that are larger than the file can hold, or of an invalid type."""
     most = _RATIO * path.stat().st_size
 
     def check(name: str, found: object) -> None:

@@ -3,7 +3,7 @@
 train/ validation/ test/   if these hold class folders, they are the split; otherwise the published
                            SHA-1 rule of recordings splits by file name, about 80 : 10 : 10
 class/name.png             png, jpg, jpeg, bmp or webp with 8 bits per channel; folders and files
-                           whose name begins with _ or . are passed over
+                           whose names begin with _ or . are skipped
 
 Images are uint8 [height, width], or [height, width, 3] if any of the set has colours.
 """
@@ -43,7 +43,7 @@ class Picture(NamedTuple):
 
 @dataclass(frozen=True)
 class ImageSet:
-    """A folder of images that was listed, split after split."""
+    """A folder of images, listed split after split."""
 
     folder: Path
     pictures: list[Picture]
@@ -114,10 +114,10 @@ def open_images(folder: Path) -> ImageSet:
         ]
     if not pictures:
         raise FalconError(f"{folder}: no images; a folder of images holds class/name.png files")
-    held = {(each.split, each.word) for each in pictures}
+    present = {(each.split, each.word) for each in pictures}
     for word in sorted({each.word for each in pictures}):
         for split in SPLITS:
-            if (split, word) not in held:
+            if (split, word) not in present:
                 raise FalconError(
                     f"{folder}: no {split} image of class '{word}'; add images, or make the split "
                     "yourself with folders train/, validation/ and test/"

@@ -33,7 +33,7 @@ class SpikeTrain(NamedTuple):
 
 
 def clip_id(name: str) -> int:
-    """The number that keys a clip's random draws, so that its spikes hang on no other clip."""
+    """The number that keys a clip's random draws, so that its spikes depend on no other clip."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little")
 
 
@@ -92,7 +92,7 @@ def spike_trains(
 ) -> Iterator[SpikeTrain]:
     """The spikes of clips [clips, samples] of any level, one train per clip, in order.
 
-    The same seed, clip and clip id give the same spikes, whatever else is computed beside them.
+    The same seed, clip and clip id give the same spikes, whatever else is computed with them.
     """
     device = torch.device(device)
     if device.type not in _CLIPS_AT_ONCE:

@@ -32,7 +32,7 @@ def with_noise(
     if not (isfinite(snr_db) and abs(snr_db) <= LIMIT_DB):
         raise FalconError(f"--noise is {snr_db}; give a ratio from -100 to 100 dB")
     if examples.kind == "spikes":
-        raise FalconError("--noise: spikes have no noise to add; take recordings, images or arrays")
+        raise FalconError("--noise: spikes take no noise; use recordings, images or arrays")
     if examples.kind == "recordings":
         return replace(examples, x=_noisy_features(source, split, indices, snr_db))
     samples = examples.x.numpy()

@@ -83,7 +83,7 @@ class PackedSet:
 
 
 def open_packed(folder: Path) -> PackedSet:
-    """Open a packed set: read its index and see that its chunks are there."""
+    """Open a packed set: read its index and check that its chunks are there."""
     path = folder / INDEX
     header, *lines = read_csv(path) or [[]]
     if tuple(header) != _COLUMNS:
@@ -117,24 +117,24 @@ def _decode_chunk(
     """Decode a chunk from its beginning; `rows` are in the order of their places."""
     import soundfile
 
-    # `held` is a window of the decoded stream that begins at sample `offset`.
-    held, offset = np.zeros(0, np.int16), 0
+    # `window` is a part of the decoded stream that begins at sample `offset`.
+    window, offset = np.zeros(0, np.int16), 0
     try:
         with soundfile.SoundFile(path) as file:
             if file.samplerate != RATE_HZ or file.channels != 1:
                 raise FalconError(f"{path}: a chunk must be mono at {RATE_HZ} Hz; pack it again")
             for row in rows:
                 _, start, length = places[row]
-                while offset + len(held) < start + length:
+                while offset + len(window) < start + length:
                     block = file.read(_BLOCK_SAMPLES, dtype="float32")
                     if not len(block):
                         raise FalconError(
                             f"{path}: ends before sample {start + length} of the index"
                         )
-                    keep = held[max(0, start - offset) :]
-                    offset += len(held) - len(keep)
-                    held = np.concatenate([keep, to_int16(block)])
-                out[row, :length] = held[start - offset : start - offset + length]
+                    keep = window[max(0, start - offset) :]
+                    offset += len(window) - len(keep)
+                    window = np.concatenate([keep, to_int16(block)])
+                out[row, :length] = window[start - offset : start - offset + length]
                 advance(1)
     except soundfile.LibsndfileError as error:
         raise FalconError(f"{path}: not a readable Ogg Opus file ({error.error_string})") from None

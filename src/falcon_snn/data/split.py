@@ -1,4 +1,4 @@
-"""Which clips are for validation and for testing, where nobody says so.
+"""Which clips are for validation and for testing, where nothing says so.
 
     published   SHA-1 of the speaker's name, about 10 % + 10 %; the split of Speech Commands
     speaker     whole speakers, 10 % of the clips or a little more each
@@ -69,10 +69,10 @@ def _by_speaker(files: Sequence[str]) -> Split:
     clips = Counter(speaker_of(file) for file in files)
     waiting, part_of = sorted(clips, key=_mixed), {}
     for part in _PARTS:
-        held = 0
+        taken = 0
         for speaker in list(waiting):
-            if held < ASIDE * len(files) and held + clips[speaker] <= MOST_ASIDE * len(files):
-                held += clips[speaker]
+            if taken < ASIDE * len(files) and taken + clips[speaker] <= MOST_ASIDE * len(files):
+                taken += clips[speaker]
                 part_of[speaker] = part
                 waiting.remove(speaker)
     return {file: part_of.get(speaker_of(file), "training") for file in files}
@@ -84,10 +84,10 @@ def _by_clip(files: Sequence[str]) -> Split:
     for file in sorted(files, key=_mixed):
         words.setdefault(file.split("/", 1)[0], []).append(file)
     split = dict.fromkeys(files, "training")
-    for held in words.values():
-        aside = ceil(ASIDE * len(held)) if len(held) >= 3 else 0
-        split |= dict.fromkeys(held[:aside], "validation")
-        split |= dict.fromkeys(held[aside : 2 * aside], "testing")
+    for clips in words.values():
+        aside = ceil(ASIDE * len(clips)) if len(clips) >= 3 else 0
+        split |= dict.fromkeys(clips[:aside], "validation")
+        split |= dict.fromkeys(clips[aside : 2 * aside], "testing")
     if len(set(split.values())) < 3:
         raise FalconError("no word has three recordings; validation and testing need one each")
     return split

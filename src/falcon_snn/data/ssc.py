@@ -54,7 +54,7 @@ def bin_spikes(units: Sequence[NDArray[Any]], times: Sequence[NDArray[Any]]) -> 
         raise ValueError("units and times of a clip differ in length")
     spikes_of = np.array([len(clip) for clip in units], dtype=np.int64)
     flat_units = np.concatenate([*units, np.zeros(0, np.int64)]).astype(np.int64)
-    with np.errstate(invalid="ignore"):  # what is no number is refused below
+    with np.errstate(invalid="ignore"):  # what is not a number is refused below
         flat_times_s = np.concatenate([*times, np.zeros(0)]).astype(np.float64)
     if any(clip.ndim != 1 for clip in (*units, *times)):
         raise ValueError("a clip is not a list of spikes")

@@ -54,7 +54,7 @@ def effects(profile: Profile, weight_bits: int) -> dict[str, Profile]:
     }  # fmt: skip
     seen, kept = [alone, profile], {}
     for name, one in found.items():
-        if one not in seen:  # else the profile does not have it, or nothing else
+        if one not in seen:  # otherwise the profile lacks it, or has nothing else
             kept[name] = one
             seen.append(one)
     return {**kept, "all together": profile}

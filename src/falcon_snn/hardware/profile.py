@@ -60,11 +60,11 @@ class Profile:
     tokens_per_copy: int = _number("analog", 1, 65536, "tokens that take turns on one copy")
 
     weight_bits: int = _number("precision", 2, 8, "bits of a weight, sign included", default=8)
-    slice_bits: int = _number("precision", 1, 8, "bits of a slice beside its sign", default=7)
+    slice_bits: int = _number("precision", 1, 8, "bits of a slice besides its sign", default=7)
     input_bits: int = _number("precision", 1, 8, "bits of a count that one pass takes", default=1)
     sensing: str = _choice(
         "precision", ("subtracted", "apart"), "positive and negative current: before the converter "
-        "or behind it", default="subtracted",
+        "or after it", default="subtracted",
     )  # fmt: skip
     converter_levels: int = _number(
         "precision", 3, 4095, "levels of the converter, zero among them", default=15
@@ -84,7 +84,7 @@ class Profile:
         "errors", ("none", "independent", "proportional"), "noise of a cell at every access",
         default="none",
     )  # fmt: skip
-    read_sigma: float = _number("errors", 0, 1, "of read noise, as programming", default=0.0)
+    read_sigma: float = _number("errors", 0, 1, "of read noise, like programming", default=0.0)
     stuck_hrs_rate: float = _number("errors", 0, 1, "part of the cells stuck at HRS", default=0.0)
     stuck_lrs_rate: float = _number("errors", 0, 1, "part of the cells stuck at LRS", default=0.0)
     offset_steps: float = _number(
@@ -158,18 +158,18 @@ class Profile:
                 f"profile '{self.name}': the shares of an access add up to {total:g} %, not 100; "
                 f"they are {names}"
             )
-        held = self.slice_bits * self.weight_slices
-        if held < self.weight_bits - 1:
+        stored_bits = self.slice_bits * self.weight_slices
+        if stored_bits < self.weight_bits - 1:
             raise FalconError(
                 f"profile '{self.name}': weights of {self.weight_bits} bits have "
-                f"{self.weight_bits - 1} beside the sign, but {self.weight_slices} x "
-                f"{self.slice_bits} bits are held; raise weight_slices or lower weight_bits"
+                f"{self.weight_bits - 1} besides the sign, but {self.weight_slices} x "
+                f"{self.slice_bits} bits are stored; raise weight_slices or lower weight_bits"
             )
         if self.stuck_hrs_rate + self.stuck_lrs_rate > 1:
             raise FalconError(
                 f"profile '{self.name}': stuck_hrs_rate and stuck_lrs_rate add up to "
-                f"{self.stuck_hrs_rate + self.stuck_lrs_rate:g}; at most 1 of the cells can be "
-                "stuck"
+                f"{self.stuck_hrs_rate + self.stuck_lrs_rate:g}; the sum "
+                "cannot exceed 1"
             )
 
     @property
@@ -193,7 +193,7 @@ class Profile:
         return -(-self.tile_rows // self.active_rows)
 
     def bit_passes(self, bits: int) -> int:
-        """Passes of a count of some bits, of which one pass takes `input_bits`."""
+        """Passes for a count of `bits` bits, of which one pass takes `input_bits`."""
         return -(-bits // self.input_bits)
 
     def row_groups(self, inner: int) -> int:
@@ -224,7 +224,7 @@ class Profile:
         return t_cycle_ns * _exact(self.clock_mhz) / 1000
 
     def access_cycles(self, accesses: int) -> int:
-        """Digital cycles that cover some accesses, rounded up; exact for decimal settings."""
+        """Digital cycles that cover the accesses, rounded up; exact for decimal settings."""
         one = self._access_cycles
         return -(-accesses * one.numerator // one.denominator)
 
@@ -249,7 +249,7 @@ class Key(NamedTuple):
     section: str
     kind: type
     optional: bool
-    default: Any  # what a file that leaves it out means, if not None
+    default: Any  # what it is in a file that leaves it out, if not None
     limits: tuple[float, float] | None
     choices: tuple[str, ...] | None
     meaning: str
@@ -344,7 +344,7 @@ def parse_profile(text: str, file: str) -> Profile:
     document = parse_toml(text, file)
     name = document.pop("name", Path(file).stem)
     if not isinstance(name, str):
-        raise FalconError(f"{file}: name = {name!r}; allowed: a text")
+        raise FalconError(f"{file}: name = {name!r}; allowed: text")
     values, sources = _values_of(file, document.pop("like", None))
     for section, entries in document.items():
         if section not in SECTIONS or not isinstance(entries, dict):
@@ -381,7 +381,7 @@ def _known_key(file: str, section: str, name: str) -> Key:
     if key is not None and key.section == section:
         return key
     if key is not None:
-        raise FalconError(f"{file}: {name} belongs into section [{key.section}], not [{section}]")
+        raise FalconError(f"{file}: {name} belongs in section [{key.section}], not [{section}]")
     near = get_close_matches(name, KEYS, n=1, cutoff=0.6)
     hint = f"did you mean {near[0]} ({KEYS[near[0]].allowed})?" if near else _all_keys(section)
     raise FalconError(f"{file}: [{section}] unknown key '{name}'; {hint}")
@@ -407,5 +407,5 @@ def _value(file: str, key: Key, entry: object) -> tuple[Any, Source]:
 
 
 def _exact(value: float) -> Fraction:
-    """The decimal that the file shows, so that 4.6 + 10.0 is 14.6 and nothing near it."""
+    """The decimal that the file shows, so that 4.6 + 10.0 is 14.6 and not just near it."""
     return Fraction(repr(value))

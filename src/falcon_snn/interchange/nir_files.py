@@ -1,4 +1,4 @@
-"""The nir package and its files, with clear words where one of them is missing or broken."""
+"""The nir package and its files, with a clear message where one of them is missing or broken."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +29,7 @@ def nir_package() -> Any:
 
 
 def read_nir_file(path: Path | str) -> Any:
-    """A `nir.NIRGraph`; whatever is wrong with the file is one line."""
+    """A `nir.NIRGraph`; whatever is wrong with the file gives one line."""
     nir = nir_package()
     with opened_hdf5(Path(path), "NIR"):
         pass  # what the package would hang on is found here
@@ -38,7 +38,7 @@ def read_nir_file(path: Path | str) -> Any:
         if not isinstance(graph, nir.NIRGraph):
             raise FalconError(f"holds a single {type(graph).__name__}, not a graph")
         if not isinstance(graph.metadata, dict):
-            raise FalconError("the metadata of its graph are no table")
+            raise FalconError("the metadata of its graph are not a table")
         if not _ours(graph):
             graph.infer_types()
             graph.check_types()

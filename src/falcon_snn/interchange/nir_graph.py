@@ -1,4 +1,4 @@
-"""A NIR file of anybody's as a stage graph: feed-forward networks of layers that we know."""
+"""Anybody's NIR file as a stage graph: feed-forward networks of layers that we know."""
 
 from math import prod
 from pathlib import Path
@@ -18,7 +18,7 @@ KNOWN = (
 
 
 def graph_from_nir(path: Path | str, slots: int | None = None) -> Graph:
-    """The stages of a NIR file; `slots` is T, which NIR does not know (Falcon's own files do)."""
+    """The stages of a NIR file; `slots` is T, which NIR does not state (Falcon's own files do)."""
     file = read_nir_file(path)
     network = described(file, path)
     with understood(path):

@@ -1,7 +1,7 @@
 """The converted network as a NIR file, and back without loss.
 
 NIR has integrate-and-fire neurons, but no firing delay, no soft reset, and fires above the
-threshold, not at it. What it lacks stands in the metadata of a node:
+threshold, not at it. What it lacks is in the metadata of a node:
 
     delay, slots       decision t waits for input slot min(t + delay - 1, slots - 1)
     reset, comparison  "subtract" and ">="
@@ -12,8 +12,8 @@ threshold, not at it. What it lacks stands in the metadata of a node:
                        signals), `readout`
 
 Signals are [channel], [channel, line] or [channel, line, pixel], with as many axes as the map has:
-layers are Affine, Conv1d or Conv2d. Pooling joins the weights behind it, as in the arrays. Shapes
-are those of a clip of full length. The description of the network stands as JSON in the metadata of
+layers are Affine, Conv1d or Conv2d. Pooling joins the weights after it, as in the arrays. Shapes
+are those of a clip of full length. The description of the network is JSON in the metadata of
 the graph.
 """
 
@@ -68,7 +68,7 @@ def nir_graph(snn: Snn, delays: Mapping[str, int], words: tuple[str, ...]) -> An
         "format": FORMAT, "slots": network.slots,
         "network": json.dumps(network.as_json()), "words": json.dumps(words),
     }  # fmt: skip
-    # The nir package takes every kernel for square when it checks shapes.
+    # The nir package assumes square kernels when it checks shapes.
     return export.nir.NIRGraph(export.nodes, export.edges, metadata=metadata, type_check=False)
 
 
@@ -79,23 +79,23 @@ def read_nir(path: Path | str) -> tuple[Snn, Delays, tuple[str, ...]]:
     if network is None:
         raise FalconError(f"{path}: not a Falcon network; only its stages can be read (--graph)")
     with understood(path):
-        held = tensors(network, graph.nodes)
+        integers = tensors(network, graph.nodes)
         words: tuple[str, ...] = shaped(
             parse_json(graph.metadata["words"], path), tuple[str, ...], "its list of words"
         )
         found = {name: int(graph.nodes[name].metadata["delay"]) for name in network.boundaries}
-        check_integers(network, held, path)
+        check_integers(network, integers, path)
         if len(words) != network.classes:
             raise FalconError(f"names {len(words)} classes, its network has {network.classes}")
         delays = complete(found, network.boundaries, network.slots, str(path))
-    return Snn(network, held), delays, words
+    return Snn(network, integers), delays, words
 
 
 def _check(path: Path, snn: Snn, delays: Mapping[str, int]) -> None:
-    held, schedule, _ = read_nir(path)
+    back, schedule, _ = read_nir(path)
     wrong = [name for name, value in snn.tensors.items()
-             if not torch.equal(held.tensors[name], value)]  # fmt: skip
-    if wrong or held.network != snn.network or schedule != dict(delays):
+             if not torch.equal(back.tensors[name], value)]  # fmt: skip
+    if wrong or back.network != snn.network or schedule != dict(delays):
         what = wrong[0] if wrong else "its schedule or description"
         raise FalconError(f"NIR: {what} was read back differently; please report this as a bug")
 

@@ -17,14 +17,14 @@ from falcon_snn.pipeline.graph import INPUT
 
 Numbers = NDArray[Any]
 
-# Integers that no field of a node holds; they stand in its metadata under their own names.
+# Integers that no field of a node holds; they are in its metadata under their own names.
 _NOTED = (
     "initial", "static", "bias", "shift", "grid", "curve.table", "curve.slope", "curve.offset"
 )  # fmt: skip
 
 
 def ranks(network: Network) -> dict[str, int]:
-    """Axes of every signal beside its channels: those of its map, more where padding needs them."""
+    """Axes of every signal but channels: those of its map, more where padding needs them."""
     shapes = {INPUT: network.source.input, **network.shapes}
     found = {name: 2 if s[1] > 1 else int(s[0] > 1) for name, s in shapes.items()}
     pairs = [
@@ -80,12 +80,12 @@ def readout_weight(snn: Snn) -> Numbers:
     network, readout = snn.network, snn.network.readout
     lines, pixels, channels = network.shapes[readout.source]
     (high, wide), _ = readout.windows((lines, pixels, channels))
-    held = np.asarray(snn.tensors[f"{readout.name}.weight"].numpy())
-    small = held.reshape(len(held), lines // high, pixels // wide, channels)
+    codes = np.asarray(snn.tensors[f"{readout.name}.weight"].numpy())
+    small = codes.reshape(len(codes), lines // high, pixels // wide, channels)
     large = small.repeat(high, axis=1).repeat(wide, axis=2)
-    weight = np.zeros((len(held), lines, pixels, channels), held.dtype)
+    weight = np.zeros((len(codes), lines, pixels, channels), codes.dtype)
     weight[:, : large.shape[1], : large.shape[2]] = large
-    return weight.transpose(0, 3, 1, 2).reshape(len(held), -1)
+    return weight.transpose(0, 3, 1, 2).reshape(len(codes), -1)
 
 
 def _readout_codes(node: Any, network: Network) -> Numbers:
@@ -99,25 +99,27 @@ def _readout_codes(node: Any, network: Network) -> Numbers:
 
 def tensors(network: Network, nodes: dict[str, Any]) -> dict[str, Tensor]:
     """The integers of a file's nodes by the names that `Snn` has for them."""
-    held: dict[str, Any] = {}
+    integers: dict[str, Any] = {}
     shapes = {INPUT: network.source.input, **network.shapes}
     for stage in network.stages:
         name, node = stage.name, nodes[stage.name]
-        held |= {f"{name}.{part}": node.metadata[part] for part in _NOTED if part in node.metadata}
+        integers |= {
+            f"{name}.{part}": node.metadata[part] for part in _NOTED if part in node.metadata
+        }
         if isinstance(stage, Readout):
-            held[f"{name}.weight"] = _readout_codes(nodes[f"{name}.array"], network)
+            integers[f"{name}.weight"] = _readout_codes(nodes[f"{name}.array"], network)
             continue
         for suffix, (read, product) in zip(SUFFIXES, _inputs(stage), strict=False):
             if product is not None:
                 array = nodes[f"{name}.array{suffix}"]
-                held[f"{name}.weight{suffix}"] = _codes(array, product, shapes[read][2])
+                integers[f"{name}.weight{suffix}"] = _codes(array, product, shapes[read][2])
             scale = nodes.get(f"{name}.scale{suffix}")
             if scale is not None:
-                held[f"{name}.factor{suffix}"] = _per_channel(scale.scale)
-        held.setdefault(f"{name}.factor", _per_channel(node.r))
+                integers[f"{name}.factor{suffix}"] = _per_channel(scale.scale)
+        integers.setdefault(f"{name}.factor", _per_channel(node.r))
         if stage.emits == "spikes":
-            held[f"{name}.threshold"] = _per_channel(node.v_threshold)
-    return {name: torch.from_numpy(np.array(value, order="C")) for name, value in held.items()}
+            integers[f"{name}.threshold"] = _per_channel(node.v_threshold)
+    return {name: torch.from_numpy(np.array(value, order="C")) for name, value in integers.items()}
 
 
 def _per_channel(values: Numbers) -> Numbers:

@@ -95,7 +95,7 @@ def check_onnx(path: Path, snn: Snn, features: Tensor, lengths: Tensor | None) -
     if not torch.equal(found, expected):
         clips = int((found != expected).any(dim=1).sum())
         raise FalconError(
-            f"ONNX: {clips} of {len(found)} clips get other scores in onnxruntime than in full "
+            f"ONNX: {clips} of {len(found)} clips get different scores in onnxruntime and in full "
             "lookahead; please report this as a bug"
         )
 

@@ -1,4 +1,4 @@
-"""A torch module of anybody's as a stage graph: one feed-forward step of layers that we know."""
+"""Anybody's torch module as a stage graph: one feed-forward step of layers that we know."""
 
 from math import prod
 
@@ -41,7 +41,7 @@ def _add(builder: StageBuilder, op: Op, inputs: list[Signal]) -> Signal:
     if op.kind == "max" and not x.is_spikes:
         raise FalconError(
             f"layer '{op.name}' takes the largest of sums, which the arrays cannot; "
-            "put it behind the neurons, where it is an OR of spikes"
+            "put it after the neurons, where it is an OR of spikes"
         )
     if op.kind == "pool":
         return builder.pool(op.name, x, Window(op.kernel, op.stride), prod(op.shape[2:]))

@@ -35,7 +35,7 @@ def from_torch(
 
     Layers are Conv1d, Conv2d and Linear, each with batch norm or not, then ReLU; relu(a + b) of two
     layers, or of a layer and an earlier ReLU, fires once; average pooling and flattening join the
-    layer behind them; the last Linear is the readout. Dropout before a layer stays in training.
+    layer after them; the last Linear is the readout. Dropout before a layer stays in training.
     Batch norms that have seen no data yet take their statistics from `example`.
 
     `source` is how real inputs become spikes:
@@ -119,7 +119,7 @@ def _source(x: Tensor, kind: str, shape: tuple[int, int, int], *, scaled: bool) 
     span = most - least
     if kind == "counts":
         if least < 0 or bool((x != x.round()).any()):
-            raise FalconError("source 'counts' takes whole numbers from 0; use 'scale'")
+            raise FalconError("source 'counts' takes whole numbers, 0 or more; use 'scale'")
         return Source("source", shape, given=True)
     if 0 <= least <= span:
         zero = 0.0
@@ -132,7 +132,7 @@ def _source(x: Tensor, kind: str, shape: tuple[int, int, int], *, scaled: bool) 
 
 
 def _check_layout(source: Source, example: Tensor) -> None:
-    """Inputs are taken in torch's layout and with channels last: they must not be mistaken."""
+    """Inputs are taken in torch's layout and with channels last: the two must not be confused."""
     lines, pixels, channels = source.input
     own = example.reshape(len(example), channels, lines, pixels).permute(0, 2, 3, 1)
     if not torch.equal(source.fit(example), own):
@@ -151,7 +151,7 @@ def _fill(model: Qnn, written: StageWriter) -> None:
             if term.layer is None and zero:
                 raise FalconError(
                     f"stage '{name}' adds the inputs themselves, and some are negative; "
-                    "put a layer on them, or give inputs from 0 on"
+                    "put a layer on them, or give inputs of 0 or more"
                 )
             if term.layer is None:
                 continue

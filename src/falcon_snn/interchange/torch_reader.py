@@ -1,7 +1,7 @@
-"""A torch module of anybody's, read once: what it does, in order, in a few kinds of operations.
+"""Anybody's torch module, read once: what it does, in order, in a few kinds of operations.
 
 `torch_network.py` makes a network of them with the module's weights, `torch_graph.py` the stages
-for timing. What no kind is known for is refused by name, with what to write instead.
+for timing. What is of no known kind is refused by name, with what to write instead.
 """
 
 import operator
@@ -63,7 +63,7 @@ class Op:
     """One thing that a module does."""
 
     kind: str  # input, weigh, norm, fire, pool, max, shape, drop, pass, add, output; or number
-    name: str  # the module's, or the operation's where it is no module
+    name: str  # the module's, or the operation's where it is not a module
     before: tuple["Op", ...]
     shape: tuple[int, ...] = ()  # of what comes out, with the batch
     layer: nn.Module | None = None
@@ -117,7 +117,7 @@ def spiking(layer: nn.Module | None) -> bool:
 
 
 class _Tracer(fx.Tracer):
-    """Goes into modules of the user's, not into those of torch or a package of neurons."""
+    """Goes into the user's modules, not into those of torch or a package of neurons."""
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         return _leaf(m)
@@ -187,7 +187,7 @@ class _Reader(fx.Interpreter):
         return name
 
     def _free(self, name: str) -> str:
-        """A name for what is no module, or one used again, that no module has."""
+        """A name for what is not a module, or is used again, that no module has."""
         return self._free(f"{name}_again") if name in self.modules else name
 
 
@@ -213,7 +213,7 @@ def _refusal(where: str, what: str) -> str:
     plain = what.replace("_", "").lower()
     layers = ", ".join(kind.__name__ for kind in _LAYERS)
     neurons = ", ".join(sum(NEURONS.values(), ()))
-    known = f"known are {layers}, {neurons}, their functions, flatten, view, mean and a + b"
+    known = f"known: {layers}, {neurons}, their functions, flatten, view, mean and a + b"
     instead = next((text for text, names in _INSTEAD.items() if plain in names), known)
     return f"{where} is not supported; {instead}"
 
@@ -235,14 +235,14 @@ def _arguments(
 def _windows(
     name: str, kind: str, before: tuple[int, ...], after: tuple[int, ...], given: dict[str, Any]
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Kernel, stride and padding of pooling over the axes behind batch and channels."""
+    """Kernel, stride and padding of pooling over the axes after batch and channels."""
     sizes, axes = before[2:], len(before) - 2
     if kind == "mean":
         dims = given["dim"]
         chosen = (dims,) if isinstance(dims, int) else dims or ()
         if axes < 1 or {dim % len(before) for dim in chosen} != set(range(2, len(before))):
             raise FalconError(
-                f"operation '{name}' is a mean over other axes than all of the map's; take "
+                f"operation '{name}' is a mean over axes other than all of the map's; use "
                 "x.mean(dim=(2, 3)), for signals of one axis x.mean(dim=2)"
             )
         return sizes, sizes, (0,) * axes

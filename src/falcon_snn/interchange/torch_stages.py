@@ -97,7 +97,7 @@ class StageWriter:
         return replace(x, dropout=1 - (1 - x.dropout) * (1 - op.dropout))
 
     def _read(self, op: Op, before: Op) -> _Value:
-        """What an operation reads; the first to read the inputs tells what their axes are."""
+        """What an operation reads; the first to read the inputs says what their axes are."""
         x = self._values[before]
         if before not in self._raw:
             return x
@@ -111,7 +111,7 @@ class StageWriter:
         else:
             raise FalconError(f"samples have {len(axes)} axes; give [F], [C, L] or [C, H, W]")
         if self._shapes.setdefault(self.source, shape) != shape:
-            raise FalconError(f"layer '{op.name}' reads the inputs in another shape than the first")
+            raise FalconError(f"layer '{op.name}' reads the inputs in a shape other than the first")
         self.input = shape
         return replace(x, map=shape)
 
@@ -151,7 +151,7 @@ class StageWriter:
         layer = x.terms[0].layer if len(x.terms) == 1 else None
         if layer is None or layer.norm is not None or norm.num_features != layer.product.outputs:
             raise FalconError(
-                f"layer '{op.name}' follows no layer of weights; put batch norm right behind one, "
+                f"layer '{op.name}' follows no layer of weights; put batch norm right after one, "
                 "before its ReLU and before a sum"
             )
         if norm.running_var is None:
@@ -184,7 +184,7 @@ class StageWriter:
     def _pool(self, op: Op, x: _Value) -> _Value:
         if x.terms:
             raise FalconError(
-                f"layer '{op.name}' pools the sums of '{_name_of(x)}'; put the pooling behind the "
+                f"layer '{op.name}' pools the sums of '{_name_of(x)}'; put the pooling after the "
                 "ReLU"
             )
         if op.stride != op.kernel:
@@ -215,11 +215,11 @@ class StageWriter:
         if len(terms) > 2:
             raise FalconError(
                 f"operation '{op.name}' makes a sum of {len(terms)} streams; add two, and put a "
-                "ReLU behind them"
+                "ReLU after them"
             )
         if any(x.pool != (1, 1) for x in inputs):
             raise FalconError(
-                f"operation '{op.name}' adds a pooled stream; put a convolution of size 1 behind "
+                f"operation '{op.name}' adds a pooled stream; put a convolution of size 1 after "
                 "the pooling"
             )
         return _Value("", inputs[0].map, flat=inputs[0].flat, terms=terms)
@@ -244,7 +244,7 @@ class StageWriter:
 
 
 def _raw(ops: list[Op]) -> set[Op]:
-    """The inputs, also behind what only changes how they are written."""
+    """The inputs, also after what only changes how they are written."""
     raw: set[Op] = set()
     for op in ops:
         before = op.before[0] if op.before else None

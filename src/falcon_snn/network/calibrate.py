@@ -1,6 +1,6 @@
 """The range of each layer's converters, from clips: one for all converters of the layer.
 
-`unit`: a step is one unit of a slice. `quantile`: 99.9 % of the sums that are not zero fit in.
+`unit`: a step is one unit of a slice. `quantile`: 99.9 % of the sums that are not zero fit.
 `least-squares`: converted sums are nearest to exact ones, by the sum of squares. Sums are those of
 the network on a chip without errors, in row groups, in units of a slice.
 """
@@ -19,7 +19,7 @@ from falcon_snn.network.integer import Running, Snn
 from falcon_snn.neuron.analog import UNIT
 from falcon_snn.neuron.layers_torch import rows_of
 
-CALIBRATION_CLIPS = 32  # are enough: each layer sees many sums
+CALIBRATION_CLIPS = 32  # enough: each layer sees many sums
 _ROWS = 512  # of a layer, evenly chosen: each gives many sums
 _FINE = 16  # bins of a unit
 _INSIDE = 0.999

@@ -1,7 +1,7 @@
 """A chip as it was made: the weights of a network in slices and binary cells, with their errors.
 
-A weight is a sign and a magnitude, cut into slices of some bits; each bit of a slice has a cell of
-the positive and one of the negative column, in low or high resistance (LRS, HRS). What is drawn is
+A weight is a sign and a magnitude, cut into slices of some bits; each bit of a slice has a cell in
+the positive and one in the negative column, in low or high resistance (LRS, HRS). What is drawn is
 drawn once per chip, from its seed, the layer and the cell. All copies of a layer (the paper maps
 each token to arrays of its own) have the same errors: real ones would average out between tokens.
 """
@@ -118,8 +118,9 @@ def _cells(
 ) -> tuple[Tensor, tuple[float, ...], tuple[float, ...]]:
     """Conductances [bit, part, array, row, output] of written cells, over that of LRS.
 
-    What each bit counts in its part, and each part in the weight: positive and negative cells are
-    bits of one part where their currents are subtracted, and parts where both are converted.
+    Also what each bit is worth in its part, and each part in the weight: positive and negative
+    cells are bits of one part where their currents are subtracted, and parts where both are
+    converted.
     """
     bits, slices, off = profile.slice_bits, profile.weight_slices, 1 / profile.on_off_ratio
     on = torch.stack([
@@ -184,7 +185,7 @@ def written(conductance: Tensor, model: tuple[float, ...], drawn: Tensor) -> Ten
 
 
 def stuck(conductance: Tensor, drawn: Tensor, profile: Profile) -> Tensor:
-    """Some cells in HRS and some in LRS, whatever was written; `drawn` are even in [0, 1)."""
+    """Some cells in HRS and some in LRS, whatever was written; `drawn` are uniform in [0, 1)."""
     off = 1 / profile.on_off_ratio
     found = torch.where(drawn < profile.stuck_hrs_rate, off, conductance)
     return torch.where(drawn >= 1 - profile.stuck_lrs_rate, 1.0, found)

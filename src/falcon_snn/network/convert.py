@@ -1,7 +1,7 @@
 """From the trained QNN to the integer SNN: batch norm folded, every number on its grid.
 
 x/alpha of a stage is gain_j sum_i code_ij n_i + static_j with
-gain_j = bn_gain_j scale_j alpha_in / alpha_out, a positive number once its sign moved into the
+gain_j = bn_gain_j scale_j alpha_in / alpha_out, a positive number once its sign has moved into the
 codes, and static_j = bn_bias_j / alpha_out.
 """
 
@@ -70,19 +70,19 @@ def conversion_report(snn: Snn) -> list[StageReport]:
     """One row per converted stage."""
     rows = []
     for stage in snn.network.inner_stages:
-        held = {
+        numbers = {
             part: snn.tensors.get(f"{stage.name}.{part}")
             for part in ("threshold", "static", "shift", "bias")
         }
-        if held["shift"] is not None:
-            grid = torch.exp2(held["shift"].double())
-            threshold, static = grid, held["bias"]
+        if numbers["shift"] is not None:
+            grid = torch.exp2(numbers["shift"].double())
+            threshold, static = grid, numbers["bias"]
         else:
             # The initial potential is 1/2 + offset thresholds; the grid shows in the threshold.
-            assert held["threshold"] is not None
-            assert held["static"] is not None
-            grid = threshold = held["threshold"].double()
-            static = held["static"].double() * snn.network.slots
+            assert numbers["threshold"] is not None
+            assert numbers["static"] is not None
+            grid = threshold = numbers["threshold"].double()
+            static = numbers["static"].double() * snn.network.slots
         assert static is not None
         factor = snn.tensors[f"{stage.name}.factor"]
         rows.append(

@@ -71,7 +71,7 @@ class Network:
         for number, read in enumerate(stage.reads):
             if read not in seen:
                 raise FalconError(
-                    f"stage '{stage.name}' reads '{read[:40]}', which is no stage before it"
+                    f"stage '{stage.name}' reads '{read[:40]}', which is not a stage before it"
                 )
             emits = "codes" if wanted and number < 2 else "spikes"
             if seen[read].emits != emits:
@@ -184,13 +184,13 @@ class Network:
             )
 
     def with_prefix(self, prefix: int | None) -> Network:
-        """The same network whose Q and K wait for other slots."""
+        """The same network whose Q and K wait for another number of slots."""
         if prefix is not None and not any(isinstance(stage, Code) for stage in self.stages):
             raise FalconError(f"network '{self.name}' has no Q and K, so no Q/K prefix")
         return self._changed(lambda s: replace(s, prefix=prefix) if isinstance(s, Code) else s)
 
     def with_slots(self, slots: int) -> Network:
-        """The same network with other slots; Q and K wait for all of them."""
+        """The same network with another number of slots; Q and K wait for all of them."""
         whole = self._changed(lambda s: replace(s, prefix=None) if isinstance(s, Code) else s)
         return replace(whole, slots=slots)
 
@@ -216,7 +216,7 @@ def weight_count(product: Product, before: Shape) -> int:
 
 @dataclass(frozen=True)
 class _Form:
-    """A network in a file, but for its stages."""
+    """A network in a file, except its stages."""
 
     name: str
     slots: int
@@ -225,7 +225,7 @@ class _Form:
 
 
 def network_from_json(values: Any) -> Network:
-    """The network that plain data describe; what is missing, unknown or wrong is one line."""
+    """The network that plain data describe; what is missing, unknown or wrong gives one line."""
     if not isinstance(values, dict) or not isinstance(values.get("stages"), list):
         raise FalconError("a network is a table with a list of stages")
     stages = []
@@ -233,7 +233,7 @@ def network_from_json(values: Any) -> Network:
         operation = table.get("operation") if isinstance(table, dict) else None
         if not isinstance(operation, str) or operation not in OPERATIONS:
             known = ", ".join(OPERATIONS)
-            raise FalconError(f"unknown operation {str(operation)[:40]!r}; known are {known}")
+            raise FalconError(f"unknown operation {str(operation)[:40]!r}; known: {known}")
         rest = {key: value for key, value in table.items() if key != "operation"}
         where = f"stage {str(table.get('name'))[:40]!r}"
         stages.append(shaped(rest, OPERATIONS[operation], where, largest=_LARGEST))

@@ -65,7 +65,7 @@ class FalconConfig:
 def falcon_config(
     model: str, dataset: str, *, classes: int = 35, slots: int = 7, qk_prefix: int | None = None
 ) -> FalconConfig:
-    """The configuration with a name: `tiny`, `medium` or `large`, for `gsc` or `ssc` input."""
+    """The configuration by name: `tiny`, `medium` or `large`, for `gsc` or `ssc` input."""
     if model not in MODELS:
         raise FalconError(f"unknown network '{model}'; choose one of {', '.join(MODELS)}")
     if dataset not in DATASETS:

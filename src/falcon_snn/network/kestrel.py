@@ -29,7 +29,7 @@ class KestrelConfig:
 
     name: str
     widths: tuple[int, ...]  # of the blocks; one that is wider than the one before halves the map
-    long_blocks: int = 0  # the last so many have kernels of 5 lines: they hear more, for tiles
+    long_blocks: int = 0  # of the last ones, with kernels of 5 lines: they hear more, for tiles
     input: Shape = SPEECH  # lines, pixels, channels; a signal has one pixel a line
     classes: int = 35
     encoder_channels: int = 32
@@ -43,7 +43,7 @@ class KestrelConfig:
 
 
 def kestrel_config(name: str, samples: Samples, *, slots: int = 2) -> KestrelConfig:
-    """The configuration with a name, for the samples of a data set."""
+    """The configuration by name, for the samples of a data set."""
     if name not in SIZES:
         raise FalconError(f"unknown network '{name[:40]}'; choose one of {', '.join(SIZES)}")
     return KestrelConfig(

@@ -51,7 +51,7 @@ def pool(x: Tensor, window: Pair, *, average: bool) -> Tensor:
 
 
 class Normalise(nn.BatchNorm1d):
-    """Batch norm over the last axis, whatever stands before it."""
+    """Batch norm over the last axis, whatever comes before it."""
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x.reshape(-1, x.shape[-1])).view(x.shape)

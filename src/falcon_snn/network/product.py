@@ -2,8 +2,8 @@
 
 One record serves all of them. A linear map per position has the kernel (1, 1); one over all pixels
 of a line, or over the whole map, has a kernel of that size; a convolution over one axis has one
-pixel. Pooling stands before the kernel: it has no weights and joins the array rows of the product
-behind it.
+pixel. Pooling comes before the kernel: it has no weights and joins the array rows of the product
+after it.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def part_name(stage: str) -> str:
 
 
 def with_slots(model: Qnn, slots: int) -> Qnn:
-    """The same network with other slots: a stage's range alpha T stays, its levels change."""
+    """The same network with another T: a stage's range alpha T stays, its levels change."""
     result = Qnn(model.network.with_slots(slots))
     result.load_state_dict(model.state_dict())
     with torch.no_grad():

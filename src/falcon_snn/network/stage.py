@@ -96,7 +96,7 @@ class Stage(ABC):
 
     @abstractmethod
     def witness(self, run: Witness) -> Tensor:
-        """Its integers computed from counts alone, by other code than `run`."""
+        """Its integers computed from counts alone, by code other than `run`."""
 
     @abstractmethod
     def timing(self, network: Network) -> list[graph.Stage]:

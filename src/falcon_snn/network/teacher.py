@@ -56,7 +56,7 @@ class Teacher(nn.Module):
         return scores
 
     def folded(self) -> "Teacher":
-        """The same answers with batch norm inside the convolutions: faster to ask."""
+        """The same answers with batch norm inside the convolutions: faster to run."""
         copy = deepcopy(self).eval()
         for module in list(copy.modules()):
             for name, child in list(module.named_children()):

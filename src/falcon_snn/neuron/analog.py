@@ -3,7 +3,7 @@
 Cell values are whole multiples of 2^-16 of a unit, so every sum in front of a converter is exact in
 any order and on every device: float32 holds them below 2^24, float64 what is larger. A code is the
 nearest whole number of steps, which takes one multiplication; codes and what they are worth are
-added up exactly again, so the membrane stays an integer.
+again added up exactly, so the membrane stays an integer.
 """
 
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ class Wires(NamedTuple):
     """Cells one by one, because wires make what flows through one depend on the others."""
 
     cells: Tensor  # conductances over LRS, float64 [bit, group, row, column]
-    scales: tuple[float, ...]  # what the current of each bit counts
+    scales: tuple[float, ...]  # what the current of each bit is worth
     column: float  # resistance from one cell to the next over that of LRS
     row: float
 
@@ -57,12 +57,12 @@ class AnalogArray:
     """The weights of a layer as one chip holds them, and what reads them."""
 
     weight: Tensor  # whole numbers [group, row, column]; columns are [part of a weight, output]
-    parts: tuple[float, ...]  # what a sum of each part of a weight counts in the layer's sum
+    parts: tuple[float, ...]  # what a sum of each part is worth in the layer's sum
     arrays: int  # side by side, each reads `channels` channels of its own
     channels: int
     tile_rows: int
     active_rows: int
-    input_bits: int  # of a count, that one pass takes; 0: a pass takes a slot of spikes
+    input_bits: int  # of a count that one pass takes; 0: a pass takes a slot of spikes
     converter: Converter | None = None  # None: sums are exact
     noise: ReadNoise | None = None
     wires: Wires | None = None
@@ -70,8 +70,8 @@ class AnalogArray:
     def sums(self, rows: Tensor, first: int, clips: Tensor | None) -> Tensor:
         """Sums of packed inputs [row, input] in each pass, float64 [pass, row, output], whole.
 
-        They count 1/UNIT of a weight's unit. The first slots are read. Rows of a clip follow each
-        other; `clips` are the clips' keys, for noise.
+        They are in units of 1/UNIT of a weight's unit. The first slots are read. Rows of a clip
+        follow each other; `clips` are the clips' keys, for noise.
         """
         keys = None
         if self.noise is not None:
@@ -89,7 +89,7 @@ class AnalogArray:
         return torch.stack(found)
 
     def passes(self, rows: Tensor, first: int) -> Iterator[tuple[Tensor, int]]:
-        """What goes into the array, pass after pass, uint8 [row, input], and what it counts."""
+        """What goes into the array, pass after pass, uint8 [row, input], and what it is worth."""
         if not self.input_bits:
             for slot in range(first):
                 yield (rows >> slot) & 1, 1
@@ -132,14 +132,14 @@ class AnalogArray:
 
 
 def convert(y: Tensor, converter: Converter) -> Tensor:
-    """Codes of exact sums: the nearest step; takes its argument over."""
+    """Codes of exact sums: the nearest step; overwrites its argument."""
     if converter.offset is not None:
         y += converter.offset
     return y.mul_(1.0 / converter.step).round_().clamp_(converter.low, converter.high)
 
 
 def row_groups(x: Tensor, tile_rows: int, active_rows: int) -> Tensor:
-    """Rows [..., row] cut into tiles and these into groups, [..., group, row]; zeros fill up."""
+    """Rows [..., row] cut into tiles, tiles into groups, [..., group, row]; padded with zeros."""
     inner = x.shape[-1]
     tile_rows = min(tile_rows, inner)
     active_rows = min(active_rows, tile_rows)

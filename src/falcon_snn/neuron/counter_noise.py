@@ -19,7 +19,7 @@ _FIRST, _SECOND = 0x7FEB352D, -0x7B935975  # as int32
 
 
 def mix(x: Tensor) -> Tensor:
-    """A one-to-one hash of int32 (Wellons' lowbias32); takes its argument over."""
+    """A one-to-one hash of int32 (Wellons' lowbias32); overwrites its argument."""
     x ^= (x >> 16) & 0xFFFF
     x *= _FIRST
     x ^= (x >> 15) & 0x1FFFF

@@ -1,7 +1,7 @@
 """Sparse products on the CPU: each spike adds its weights to the sums of its slot.
 
-Work follows the spikes, no window is copied and no current goes to memory, but those of a second
-term. A linear layer is a 1x1 convolution of an image with one pixel per line.
+Work follows the spikes, no window is copied and no current goes to memory, except those of a
+second term. A linear layer is a 1x1 convolution of an image with one pixel per line.
 """
 
 from collections.abc import Sequence
@@ -107,7 +107,7 @@ def _rows(weight: Tensor, stride: "Pair") -> Tensor:
 
 
 def _bit_positions() -> np.ndarray[tuple[int, int], np.dtype[np.uint32]]:
-    """The set bits of each byte, lowest first; the places behind them are never read."""
+    """The set bits of each byte, lowest first; the places after them are never read."""
     positions = np.zeros((256, 8), np.uint32)
     for byte in range(256):
         bits = [bit for bit in range(8) if byte >> bit & 1]

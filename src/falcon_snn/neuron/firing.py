@@ -1,4 +1,4 @@
-"""The firing rule SN_delta in public: `fire` gives spikes, `fire_train` gives gradients too."""
+"""The firing rule SN_delta for users: `fire` gives spikes, `fire_train` gives gradients too."""
 
 import logging
 import os
@@ -113,7 +113,7 @@ def fire_train(
 
 
 def choose_backend(currents: Tensor) -> str:
-    """What `auto` takes: numba for CPU tensors; on a GPU triton, or torch if it is missing."""
+    """What `auto` picks: numba for CPU tensors; on a GPU triton, or torch if it is missing."""
     if currents.device.type == "cpu":
         return "numba"
     if currents.device.type == "cuda" and find_spec("triton") is not None:
@@ -122,7 +122,7 @@ def choose_backend(currents: Tensor) -> str:
 
 
 def resolve_backend(backend: str, currents: Tensor) -> str:
-    """The backend's name, `auto` resolved and announced, checked to be able to run."""
+    """The backend's name, checked to run here; `auto` is resolved and announced."""
     if backend == "auto":
         backend = choose_backend(currents)
         _announce(backend, currents.device.type)

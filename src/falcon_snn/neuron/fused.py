@@ -42,7 +42,7 @@ def _tile(inputs: int, outputs: int) -> dict[str, int]:
     """
     if inputs > _MOST_INPUTS:
         raise FalconError(
-            f"a layer of {inputs:,} inputs; backend 'triton' takes {_MOST_INPUTS:,} (use torch)"
+            f"a layer of {inputs:,} inputs; 'triton' takes up to {_MOST_INPUTS:,} (use torch)"
         )
     tile = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 128, "num_warps": 4, "maxnreg": 255}
     tile |= {"KEPT": inputs <= _KEPT_INPUTS, "STAGES": 1}
@@ -124,7 +124,7 @@ def fire(
     x, patches = first.packed.contiguous(), _patches(first, flat=flat)
     constants = (neurons.static, neurons.initial, neurons.threshold, rows)
     if first.weight is None:
-        # A single stream counts twice, the second time for nothing.
+        # A single stream is added twice, the second time with factor 0.
         b = others[0] if others else replace(first, factor=torch.zeros_like(first.factor))
         kernels.residual[(-(-outputs // 32) * -(-rows // 128),)](
             x, b.packed.contiguous(), out, first.factor, b.factor, *constants, outputs,

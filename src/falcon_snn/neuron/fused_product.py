@@ -104,7 +104,7 @@ def _fire(missing, debt, threshold, spikes, DECISION: tl.constexpr, ASM: tl.cons
 def _inputs(
     CHUNK: tl.constexpr, INPUTS: tl.constexpr, BLOCK_K: tl.constexpr, TAIL: tl.constexpr
 ):  # fmt: skip
-    """The inputs of one chunk, the last one of TAIL places, and which of them there are."""
+    """The inputs of one chunk, the last one of TAIL places, and which of them exist."""
     FULL: tl.constexpr = INPUTS // BLOCK_K
     k = CHUNK * BLOCK_K + tl.arange(0, BLOCK_K if CHUNK < FULL else TAIL)
     return k, _within(k, INPUTS, CHUNK < FULL or FULL * BLOCK_K + TAIL == INPUTS)
@@ -160,7 +160,7 @@ def _add_slots(
     IN: tl.constexpr, BLOCK_K: tl.constexpr, TAIL: tl.constexpr, KEPT: tl.constexpr,
     ASM: tl.constexpr,
 ):  # fmt: skip
-    """The running sum with the slots that this decision adds, of the wrong sign."""
+    """The running sum with the slots that this decision adds, with the wrong sign."""
     for chunk in tl.static_range(IN[4] // BLOCK_K + (TAIL > 0)):
         if KEPT:
             x = packed[chunk]
@@ -277,7 +277,7 @@ def spiking_matmul(
     """Rows of packed spikes times int8 weights, then SN_delta.
 
     A row is what one output pixel sees: some runs of bytes, one per line of the kernel. Buffers
-    have their padding, so nothing has to be masked. IN is `fused.Patches`: where a row begins,
+    include their padding, so nothing has to be masked. IN is `fused.Patches`: where a row begins,
     its number of inputs, the length of a run and the distance from one to the next. Weights are
     [outputs, inputs].
 
@@ -286,7 +286,7 @@ def spiking_matmul(
 
     Slots are taken one after the other, and one running sum serves them all, since the membrane
     is linear in the sum of all slots so far: it is factor * sum + initial + slots * static, less
-    the thresholds of the spikes. The product is held against the debt, which is all the rest and
+    the thresholds of the spikes. The product is compared with the debt, which is all the rest and
     the next threshold. So a neuron needs little more than two registers, which leaves room for
     large tiles: they unpack the spikes less often. Weights stay in shared memory, packed bytes in
     registers if KEPT; else they are read again for every slot. The sum has the wrong sign, see

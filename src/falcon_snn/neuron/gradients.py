@@ -1,4 +1,4 @@
-"""The two gradients of SN_delta, each with its definition; `firing.fire_train` is their door.
+"""The two gradients of SN_delta, each with its definition; `firing.fire_train` applies them.
 
 Both treat P(r) = V(-1) + sum over t' <= r of (I_0/T + I(t')), the input up to slot r, as the
 quantity that spikes depend on. With theta the threshold, g(t) = dL/ds(t) and T slots:

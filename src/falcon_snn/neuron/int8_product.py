@@ -21,7 +21,7 @@ def int8_product(x: Tensor, weight: Tensor) -> Tensor:
 
 
 def products_per_event() -> float:
-    """Products that take as long as adding one weight where a spike is; measured on one core."""
+    """How many products take as long as adding one weight for a spike; measured on one core."""
     return 7.0 if _is_exact() else 1.6
 
 

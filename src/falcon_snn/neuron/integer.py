@@ -1,4 +1,4 @@
-"""SN_delta in int32: the rule of integer inference, which every fast kernel equals bit for bit.
+"""SN_delta in int32: the rule of integer inference, which every fast kernel matches bit for bit.
 
 A stage adds `static_per_slot + factor * current` per slot and compares with an integer threshold,
 so the order of summation and the machine do not matter. Spikes are packed (see `packed`).

@@ -51,12 +51,12 @@ class Term:
     stride: Pair = (1, 1)
     padding: Pair = (0, 0)  # no wider than the border
     border: Pair = (0, 0)  # the silent border that `packed` has
-    # The weights on a sampled chip, and what its noise knows the clips by.
+    # The weights on a sampled chip, and the keys by which its noise knows the clips.
     chip: "tuple[AnalogArray, Tensor | None] | None" = field(default=None, kw_only=True)
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """Of what it gives: clips, lines, pixels, outputs."""
+        """The shape of its output: clips, lines, pixels, outputs."""
         outputs, *kernel, _ = (0, 1, 1, 0) if self.weight is None else self.weight.shape
         clips, *size, channels = self.packed.shape
         lines, pixels = (
@@ -71,7 +71,7 @@ class Term:
     def flat(self) -> bool:
         """Whether the bytes that each output reads follow those of the output before.
 
-        So it is for a 1x1 kernel, a whole line and the whole map; the term is then a plain matrix
+        This holds for a 1x1 kernel, a whole line and the whole map; the term is then a plain matrix
         product of rows, which every backend does fastest.
         """
         if self.border != (0, 0):
@@ -140,7 +140,7 @@ def fire(
     if min(border) < 0:
         raise FalconError(f"a border of {border}; it cannot be negative")
     if any(term.chip for term in terms):
-        backend = "torch"  # the one that knows chips
+        backend = "torch"  # the only one that knows chips
     return _layers(backend).fire(terms, neurons, slots, check_delay(delay, slots), border)
 
 

@@ -65,7 +65,7 @@ def fire(
 def _residual(
     terms: Sequence["Term"], neurons: "IntegerNeurons", slots: int, delay: int
 ) -> Tensor:  # fmt: skip
-    """One or two streams of spikes; a single one counts twice, the second time for nothing."""
+    """One or two streams of spikes; a single one is added twice, the second time with factor 0."""
     a, b = (term.window().flatten(0, 2) for term in (terms[0], terms[-1]))
     factor_b = terms[1].factor if len(terms) == 2 else torch.zeros_like(terms[0].factor)
     return integer.residual_integer(
@@ -78,7 +78,7 @@ def _residual(
 def _is_dense(terms: Sequence["Term"], planes: int) -> bool:
     """Whether products of whole rows are less work than adding weights spike by spike.
 
-    Events also pay for every weight, which they lay out anew: much for a single clip.
+    Events also pay for laying out every weight anew: much for a single clip.
     """
     dense = events = 0.0
     for term in terms:

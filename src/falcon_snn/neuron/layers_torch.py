@@ -15,7 +15,7 @@ from falcon_snn.neuron.packed import count, encoding_tensor, unpack
 if TYPE_CHECKING:
     from falcon_snn.neuron.layers import AttentionCurve, IntegerNeurons, Pair, Term
 
-_ROOM = 1 << 30  # of a membrane's input over all slots
+_LARGEST_INPUT = 1 << 30  # to a membrane over all slots
 
 
 def fire(
@@ -42,7 +42,7 @@ def fire(
 def _fire_on_chip(
     terms: Sequence["Term"], neurons: "IntegerNeurons", slots: int, delay: int, border: "Pair"
 ) -> Tensor:
-    """The same with what converters gave; a slot's input saturates where an int32 would overflow.
+    """The same with converted sums; a slot's input saturates where an int32 would overflow.
 
     Exact sums never reach that (`network/fixed_point.py`).
     """
@@ -50,7 +50,7 @@ def _fire_on_chip(
     added = [_chip_currents(term, slots) for term in terms]
     currents = sum(one.sum(dim=0, keepdim=True) if full else one for one in added)
     assert isinstance(currents, Tensor)
-    limit = float(_ROOM if full else _ROOM // slots)
+    limit = float(_LARGEST_INPUT if full else _LARGEST_INPUT // slots)
     currents = currents.clamp(-limit, limit).int()
     one = torch.ones_like(neurons.threshold)
     if full:

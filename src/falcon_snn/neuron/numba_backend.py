@@ -28,7 +28,7 @@ def run(currents: Tensor, delay: int, neurons: Neurons, out: Tensor, total: Tens
 
 
 def use_torch_threads() -> None:
-    """Take as many threads as torch does, so that one setting rules both."""
+    """Take as many threads as torch does, so that one setting controls both."""
     threads = torch.get_num_threads()
     numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
     if torch.get_num_threads() != threads:  # numba's start resets OpenMP, and so torch

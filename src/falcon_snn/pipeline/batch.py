@@ -54,7 +54,7 @@ class _Program(NamedTuple):
     """Steps as arrays: step i lasts cycles[i] after the steps before[first[i]:first[i+1]].
 
     A decision of a searchable boundary also waits for entries of each of its rows of `slots`,
-    how many its delay says.
+    as many as its delay says.
     """
 
     cycles: Integers
@@ -68,7 +68,7 @@ class _Program(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """A step as the program keeps it; equal ones, as those of Q, K and V, are run once."""
+    """A step as the program keeps it; equal ones, such as those of Q, K and V, are run once."""
 
     cycles: int
     before: tuple[int, ...]
@@ -77,7 +77,7 @@ class _Kept(NamedTuple):
     rows: tuple[tuple[int, ...], ...]  # of each input, the steps that make its slots ready
 
 
-@lru_cache(maxsize=64)  # hardware may be moved on and on, as in the studio
+@lru_cache(maxsize=64)  # hardware may be changed again and again, as in the studio
 def _program(graph: Graph, profile: Profile) -> _Program:
     # With delay T the decisions depend on the last slot only; here that dependence is replaced.
     names = graph.boundaries
@@ -137,7 +137,7 @@ def _evaluate(
     """Run the program for every row of `delays`, LANES schedules at a time.
 
     A decision for slot t with delay d waits for the slots t to t + d - 1 of its inputs, as far as
-    there are; slots come in order, so this is the rule, and it needs no look-up per schedule.
+    they exist; slots come in order, so this is the rule, and it needs no look-up per schedule.
     """
     ends = np.zeros((len(cycles), LANES), dtype=cycles.dtype)
     start = np.zeros(LANES, dtype=cycles.dtype)

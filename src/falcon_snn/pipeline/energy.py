@@ -47,7 +47,7 @@ class Energy:
 
     timing: Timing
     activity: Activity
-    outside: dict[str, Operations]  # counts before and behind the core: source and readout
+    outside: dict[str, Operations]  # counts before and after the core: source and readout
     operations: dict[str, Operations]  # stage to counts, source and readout included
     work: dict[str, AnalogWork]  # analog layer to what it asks of its tiles
     analog_pj: dict[str, Parts]  # layer to parts

@@ -4,7 +4,7 @@ One graph serves the spiking network and its quantised twin. A stage is one of
 
 - `analog`       a layer with static weights: `inner` inputs, `columns` outputs, `copies` positions
 - `neuron`       integrate and fire; a searchable boundary unless `full_lookahead`
-- `residual`     adds matching slots of its inputs, then fires; searchable as a neuron is
+- `residual`     adds matching slots of its inputs, then fires; searchable like a neuron
 - `quantise`     one number from the first `prefix` slots (all of them if not given)
 - `product`      (rows x inner) times (inner x columns) on a systolic array, `copies` heads
 - `elementwise`  rows x columns values on a vector engine, `copies` heads
@@ -110,7 +110,7 @@ class Graph:
 def layer(
     name: str, after: str, inner: int, columns: int, copies: int = 1, *, lookahead: bool = False
 ) -> tuple[Stage, Stage]:
-    """An analog layer and the neurons behind it: the stages `NAME.array` and `NAME`."""
+    """An analog layer and the neurons after it: the stages `NAME.array` and `NAME`."""
     array = Stage(f"{name}.array", "analog", (after,), inner=inner, columns=columns, copies=copies)
     return array, Stage(name, "neuron", (array.name,), full_lookahead=lookahead)
 
@@ -118,7 +118,7 @@ def layer(
 def read_graph(path: Path | str) -> Graph:
     """Read a graph from TOML: `name`, `slots` and a `[[stage]]` table per stage.
 
-    `kind = "layer"` stands for an analog stage and the neurons behind it, as `layer` does.
+    `kind = "layer"` stands for an analog stage and the neurons after it, as `layer` does.
     """
     document = read_toml(path)
     unknown = set(document) - {"name", "slots", "stage"}
@@ -126,7 +126,7 @@ def read_graph(path: Path | str) -> Graph:
         raise FalconError(f"{path}: unknown key '{min(unknown)}'; allowed: name, slots, [[stage]]")
     slots, tables = document.get("slots", 7), document.get("stage", [])
     if not _is_count(slots):
-        raise FalconError(f"{path}: slots = {slots!r}; allowed: a whole number from 1")
+        raise FalconError(f"{path}: slots = {slots!r}; allowed: a whole number, 1 or more")
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise FalconError(f"{path}: stages are written as [[stage]] tables")
     stages = [stage for table in tables for stage in _stages(path, table)]
@@ -186,7 +186,7 @@ def _is_count(value: object) -> bool:
 
 
 def check_name(name: str) -> None:
-    """Names stand in files, flags and pictures, so not every character is allowed."""
+    """Names appear in files, flags and pictures, so not every character is allowed."""
     if not re.fullmatch(r"[A-Za-z0-9_.-]{1,120}", name) or name == INPUT:
         raise FalconError(
             f"stage name '{name[:40]}' is not allowed; use letters, digits, '.', '_' and '-', "
@@ -212,7 +212,8 @@ def _check_stage(graph: Graph, stage: Stage, by_name: dict[str, Stage]) -> None:
     least, most = _ARITY[stage.kind]
     if not least <= len(stage.after) <= most:
         wanted = str(least) if least == most else f"{least} or more"
-        raise FalconError(f"{where}: a {stage.kind} stage follows {wanted}, not {len(stage.after)}")
+        given = len(stage.after)
+        raise FalconError(f"{where}: a {stage.kind} stage takes {wanted} in after, not {given}")
     for name in stage.after:
         if name != INPUT and name not in by_name:
             raise FalconError(f"{where} follows '{name}', which is not a stage")
@@ -226,7 +227,7 @@ def _check_stage(graph: Graph, stage: Stage, by_name: dict[str, Stage]) -> None:
     for size in ("rows", "inner", "columns", "copies"):
         value = getattr(stage, size)
         if not _is_count(value):
-            raise FalconError(f"{where}: {size} = {value!r}; allowed: a whole number from 1")
+            raise FalconError(f"{where}: {size} = {value!r}; allowed: a whole number, 1 or more")
         if value != 1 and size not in _SIZES.get(stage.kind, ()):
             raise FalconError(f"{where}: {size} means nothing for a {stage.kind} stage")
     if not isinstance(stage.full_lookahead, bool) or (stage.full_lookahead and not stage.fires):

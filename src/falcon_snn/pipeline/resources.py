@@ -41,7 +41,7 @@ class NeuronUnits(NamedTuple):
 
 @dataclass(frozen=True)
 class Resources:
-    """Everything that the network occupies; areas are None where the profile knows none."""
+    """Everything that the network occupies; areas are None where the profile gives none."""
 
     layers: tuple[LayerTiles, ...]
     neurons: int  # accumulators with an IF update of their own

@@ -30,7 +30,7 @@ def parse_delays(
     if text in ("balanced", "accurate"):
         if published is None or text not in published:
             raise FalconError(
-                f"no schedule '{text}' is published for this network; search one, or choose "
+                f"no schedule '{text}' is published for this network; search for one, or choose "
                 "fastest, full, uniform:D or a JSON file"
             )
         return complete(published[text], boundaries, slots, f"schedule '{text}'")

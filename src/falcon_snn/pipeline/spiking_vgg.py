@@ -75,7 +75,7 @@ class _ImageTasks(TaskList):
         return output
 
     def pooling(self, layer: str, maps: Maps, size: int) -> Maps:
-        """2 x 2 average: waits for the two image rows behind each of its rows."""
+        """2 x 2 average: waits for the two image rows that feed each of its rows."""
         pooled = [
             [
                 [

@@ -5,7 +5,7 @@ element-wise operation (a row group of it when attention is streamed). Rules, fo
 
 1. analog      pass t follows input slot t and pass t-1
 2. firing      decision t follows pass min(t + d - 1, T - 1) and decision t-1
-3. residual    as firing, with slot min(t + d - 1, T - 1) of every branch
+3. residual    like firing, with slot min(t + d - 1, T - 1) of every branch
 4. quantise    follows pass p - 1, for a prefix of p slots
 5. product     follows the whole of both operands and the product before it on the same arrays
 6. elementwise follows the whole of its operands and the one before it on the same engines
@@ -39,7 +39,7 @@ class Step(NamedTuple):
 
 
 class Plan:
-    """The steps of one inference, in an order in which they can run, and who makes what ready."""
+    """The steps of one inference, in an order in which they can run, and what makes what ready."""
 
     def __init__(self, graph: Graph, profile: Profile) -> None:
         self.graph = graph
@@ -48,7 +48,7 @@ class Plan:
         self.ready: dict[str, tuple[int, ...]] = {INPUT: ()}  # per slot, or per part of a QNN
         # Streamed attention, per round and row group; by name, rows and heads of the stage.
         self.rows: dict[tuple[str, int, int], tuple[int, ...]] = {}
-        self.last_on: dict[str, tuple[int, ...]] = {}  # the newest step of a shared resource
+        self.last_on: dict[str, tuple[int, ...]] = {}  # the latest step of a shared resource
 
     def add(
         self, stage: Stage, kind: str, slot: int, cycles: int, after: tuple[int, ...], resource: str

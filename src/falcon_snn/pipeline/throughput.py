@@ -1,4 +1,4 @@
-"""Continuous inference: how often can a sample enter, what limits it, and what does it then take.
+"""Continuous inference: how often a sample can enter, what limits that, and how long it takes.
 
 A stream is periodic: every sample runs the same steps, one interval after the sample before. An
 array with static weights, a neuron group, the systolic arrays and the vector engines each serve
@@ -74,7 +74,7 @@ def measure_throughput(plan: Plan) -> Throughput:
             break
         interval += 1
     densest = min(fits, key=lambda stream: stream.latency)
-    # A stage that has its resource for itself fits already; only the others are tried again.
+    # A stage that has its resource to itself already fits; only the others are tried again.
     users = Counter(span.resource for span in alone.spans)
     sharing = tuple(span for span in alone.spans if users[span.resource] > 1)
     while clash(Stream(plan, interval, alone.ends, sharing)):
@@ -105,7 +105,7 @@ def clash(stream: Stream) -> bool:
 def _place(plan: Plan, interval: int, placing: Placing) -> Stream:
     """Place stages in network order, each as early as inputs and shared resources allow.
 
-    `early` takes the first gap that fits. `packed` puts a stage right behind or right before
+    `early` takes the first gap that fits. `packed` puts a stage right after or right before
     what is placed already, so that the free time stays in one piece and the last stage fits too.
     Interval 0 is one sample alone.
     """
@@ -146,12 +146,12 @@ def _run_from(plan: Plan, indices: list[int], ends: list[int], earliest: int) ->
 def _candidates(
     taken: list[Span], first: tuple[int, int], interval: int, placing: Placing
 ) -> list[int]:
-    """Starts worth trying: at once, behind each stage that is placed and, packed, before it."""
+    """Starts worth trying: at once, after each stage that is placed and, packed, before it."""
     earliest, length = first[0], first[1] - first[0]
-    behind = [earliest + (span.end - earliest) % interval for span in taken]
+    after = [earliest + (span.end - earliest) % interval for span in taken]
     if placing == "early":
-        return [earliest, *behind]
-    return behind + [earliest + (span.start - length - earliest) % interval for span in taken]
+        return [earliest, *after]
+    return after + [earliest + (span.start - length - earliest) % interval for span in taken]
 
 
 def _free(taken: list[Span], start: int, length: int, interval: int) -> bool:

@@ -158,7 +158,7 @@ def next_delay_cost(timing: Timing) -> dict[str, int | None]:
 
 
 def _latest_ends(timing: Timing) -> list[int]:
-    """When every step may end at the latest without moving the core."""
+    """The latest time at which every step may end without moving the core."""
     unread = timing.core_cycles + sum(step.cycles for step in timing.steps)
     latest = [unread] * len(timing.steps)  # of steps on which no output depends
     for name in timing.graph.outputs:
@@ -175,7 +175,7 @@ class LocalCycles(NamedTuple):
 
     layer: str
     accesses: int  # N_cycle of one pass
-    qnn: int  # C_Q = b * N_cycle; of several bits a pass, fewer
+    qnn: int  # C_Q = b * N_cycle; fewer with several bits per pass
     snn: int  # C_S = T * N_cycle
 
 

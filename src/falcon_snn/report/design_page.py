@@ -71,7 +71,7 @@ def draw_designs(
     with plt.rc_context(figure_style()):
         figure, axis = plt.subplots(figsize=(8.4, 4.8), layout="constrained")
         for state, colour, label in (
-            ("pruned", SOFT, "ended early"), ("complete", _BLUE, "trained whole"),
+            ("pruned", SOFT, "ended early"), ("complete", _BLUE, "fully trained"),
         ):  # fmt: skip
             for family, marker in (("kestrel", "o"), ("falcon", "^")):
                 rows = [

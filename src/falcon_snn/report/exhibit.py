@@ -60,7 +60,7 @@ def accuracy_line(
     what: str, published: float | None, ours: float | None, source: Result | None,
     unit: str = "%", digits: int = 2,
 ) -> Line:  # fmt: skip
-    """An accuracy of ours beside the paper's: never exact, for the data are others."""
+    """An accuracy of ours beside the paper's: never exact, since the data differ."""
     made = line(what, published, ours, unit, digits=digits, close=CLOSE_POINTS)
     if source is None:
         return made

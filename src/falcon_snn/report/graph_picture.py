@@ -104,7 +104,7 @@ def draw_graph(path: Path, graph: Graph) -> None:
 
 
 def _places(found: list[Box]) -> tuple[dict[str, tuple[float, float]], float]:
-    """Where boxes stand: depth in their block goes right, what runs side by side goes down."""
+    """Where boxes go: depth in their block goes right, what runs side by side goes down."""
     depth: dict[str, int] = {}
     block_of = {box.name: box.block for box in found}
     places: dict[str, tuple[float, float]] = {}

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from falcon_snn.neuron.reference import integrate_and_fire
 from falcon_snn.report.style import INK, SOFT, figure_style, save_figure
 
-# A late inhibition: who fires at once has spent a spike that the whole input does not pay for.
+# A late inhibition: firing at once spends a spike that the whole input does not pay for.
 INPUTS = (0.7, 0.4, 0.5, -1.3, 0.2, 0.6, 0.1)
 INITIAL, THRESHOLD = 0.5, 1.0
 _INPUT, _SPIKE = "#7fa8d1", "#c0392b"

@@ -22,7 +22,7 @@ def snn_report(graph: Graph, delays: Mapping[str, int], profile: Profile) -> dic
     """Latency of the spiking network beside its full lookahead and its QNN."""
     timing = time_snn(graph, delays, profile)
     full = time_snn(graph, dict.fromkeys(graph.boundaries, graph.slots), profile)
-    room, cost = slack(timing), next_delay_cost(timing)
+    slack_cycles, cost = slack(timing), next_delay_cost(timing)
     return {
         **_common(timing),
         "full_lookahead_us": _us(full, full.core_cycles),
@@ -30,7 +30,7 @@ def snn_report(graph: Graph, delays: Mapping[str, int], profile: Profile) -> dic
             {
                 "name": name,
                 "delay": delays[name],
-                "slack_us": _us(timing, room[name]),
+                "slack_us": _us(timing, slack_cycles[name]),
                 "next_delay_us": None if (more := cost[name]) is None else _us(timing, more),
             }
             for name in graph.boundaries

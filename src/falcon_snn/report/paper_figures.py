@@ -19,8 +19,8 @@ from falcon_snn.report.results import Result, load_energy, load_search, of
 
 Results = Sequence[Result]
 _SEARCH_DATA = "another network on other data"
-_NO_SEARCH = "Drawn from our search of this network; it was not run yet."
-_NO_RESULTS = "Drawn from our results; they are not there yet."
+_NO_SEARCH = "Drawn from our search of this network, which has not been run yet."
+_NO_RESULTS = "Drawn from our results; there are none yet."
 
 
 def pipeline_intro(results: Results) -> Exhibit:

@@ -4,7 +4,7 @@ A file says what was trained, on what, from which commit, with which seed, for h
 what came out. Latency is not in it: it follows from the network and the schedule. Older files have
 `config`, the sizes of a Falcon network, instead of `network`.
 
-`setting` names the paper's network that it stands beside ("gsc-medium", "gsc-large",
+`setting` names the paper's network that it is compared with ("gsc-medium", "gsc-large",
 "ssc-medium"). `configuration` is one of
 
     qnn, full, fastest, balanced, accurate      the paper's main table
@@ -74,7 +74,7 @@ class Result:
     machine: str
     phases: list[PhaseOfResult]
     validation_percent: float
-    test_percent: float | None  # None: a run of which only validation was read
+    test_percent: float | None  # None: only validation was read
     test_clips: int
     validation_before_percent: float | None = None  # the schedule before its adaptation
     test_before_percent: float | None = None
@@ -108,7 +108,7 @@ def write_result(path: Path, result: Result) -> None:
 
 
 def read_result(path: Path) -> Result:
-    """Read one experiment; a file of another kind is one clear line."""
+    """Read one experiment; a file of another kind gives one clear line."""
     values = read_json(path)
     if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
         raise FalconError(f"{path}: not the result of an experiment (format '{FORMAT}')")
@@ -131,8 +131,8 @@ def read_result(path: Path) -> Result:
 
 
 def _table(value: Any) -> dict[str, Any]:
-    held: dict[str, Any] = shaped(value, dict[str, Any], "config")
-    return held
+    checked: dict[str, Any] = shaped(value, dict[str, Any], "config")
+    return checked
 
 
 def taught_by(facts: dict[str, Any]) -> list[TeacherOfResult]:
@@ -186,7 +186,7 @@ def mean_test(found: Sequence[Result]) -> float | None:
 
 
 def test_range(found: Sequence[Result]) -> list[float] | None:
-    """Lowest and highest test accuracy of several seeds; None of a single one."""
+    """Lowest and highest test accuracy of several seeds; None for a single one."""
     read = [r.test_percent for r in found if r.test_percent is not None]
     return [min(read), max(read)] if len(read) > 1 else None
 

@@ -10,9 +10,9 @@ from falcon_snn.report.results import PAPER_DATA, Result, of
 from falcon_snn.report.style import INK, SOFT, check_picture, figure_style, save_figure
 
 # Streamed attention begins before the last slot is there. It changes when a result is ready, not
-# the result, so every network stands in the figure twice.
+# the result, so every network is in the figure twice.
 _BLUE, _RED = "#2563a8", "#c0392b"
-_NEAR = 2.0  # points: the paper's networks that are worse than ours by more stand at the edge
+_NEAR = 2.0  # points: the paper's networks that are worse than ours by more are put at the edge
 _ATTENTION = {"serial": "white", "streamed": _BLUE}  # and the filling of its markers
 
 
@@ -23,7 +23,7 @@ class Plotted(NamedTuple):
 
 
 def places(results: Sequence[Result], setting: str, attention: str) -> list[Plotted]:
-    """Where the spiking networks of a setting stand under one kind of attention."""
+    """Where the spiking networks of a setting lie under one kind of attention."""
     return [
         Plotted(result.latency_with(attention), result.test_percent, result.configuration)
         for result in results
@@ -45,7 +45,7 @@ def front(found: Sequence[Plotted]) -> list[Plotted]:
 def draw_results(results: Sequence[Result], setting: str, path: Path) -> None:
     """One picture: our networks under both kinds of attention, their front, the paper's points.
 
-    It ends a little behind the QNN: who is slower than that gains nothing from spikes.
+    It ends a little after the QNN: a slower network gains nothing from spikes.
     """
     check_picture(path)
     qnn = [r for r in results if r.setting == setting and r.delays is None]

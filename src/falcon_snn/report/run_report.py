@@ -1,5 +1,5 @@
 """The report of a run: everything is read from the run's folder, nothing is computed again
-but the latency model and its pictures.
+except the latency model and its pictures.
 """
 
 import shlex
@@ -29,21 +29,21 @@ PAGE, ENERGY = "report.html", "energy.svg"
 
 def write_run_report(run: Path, out: Path) -> Path:
     """Write `report.html` and its figures into `out`; return the path of the page."""
-    held = read_run(run)
-    facts, search, test, profile = held.facts, held.search, held.test, held.profile
-    energy = _once(held.energy, held.adapted)
+    files = read_run(run)
+    facts, search, test, profile = files.facts, files.search, files.test, files.profile
+    energy = _once(files.energy, files.adapted)
     checkpoint = run / "qnn" / "best.safetensors"
     network, parameters = _network(checkpoint)
-    timings = _timings(network, held.adapted, profile)
+    timings = _timings(network, files.adapted, profile)
     draw_breakdown(out / ENERGY, f"per inference, {test['clips']:,} test clips", energy)
-    conversion, phases = held.conversion, held.phases
+    conversion, phases = files.conversion, files.phases
     qnn_percent = conversion["float_accuracy"]
-    schedules = [_schedule(name, search, held.adapted, test, timings) for name in SCHEDULES]
-    figures = _figures(held, out, timings, schedules, qnn_percent)
+    schedules = [_schedule(name, search, files.adapted, test, timings) for name in SCHEDULES]
+    figures = _figures(files, out, timings, schedules, qnn_percent)
     page = out / PAGE
     write_page(
         page, "run.html.j2", network=network.name, data=facts["settings"]["data"],
-        words=held.data["words"], clips=held.data["clips"], schedules=schedules, test=test,
+        words=files.data["words"], clips=files.data["clips"], schedules=schedules, test=test,
         distinct=_distinct(schedules), waiting=_waiting(schedules, energy),
         compared=distinct_pairs(search),
         qnn_us=timings["QNN"].core_us, full_us=timings["full"].core_us, search=search,
@@ -51,8 +51,8 @@ def write_run_report(run: Path, out: Path) -> Path:
         hardware=profile.name, attention=profile.attention, figures=figures, phases=phases,
         related=_related(network), parameters=parameters, run=facts,
         command=shlex.join(facts.get("command", [])), start=facts.get("start") or "a checkpoint",
-        network_sha256=sha256_of(checkpoint), records=held.records,
-        titles=_titles(schedules), energy=energy, chips=held.chips,
+        network_sha256=sha256_of(checkpoint), records=files.records,
+        titles=_titles(schedules), energy=energy, chips=files.chips,
         recipes=_recipes(facts["settings"]),
     )  # fmt: skip
     return page
@@ -128,7 +128,7 @@ def _joined(names: list[str]) -> str:
 
 
 def _once(energy: list[dict[str, Any]], adapted: dict[str, Any]) -> list[dict[str, Any]]:
-    """The rows of the energy, a schedule that has several names once."""
+    """The rows of the energy; a schedule that has several names is there once."""
     return [
         row for row in energy if adapted.get(row["name"], {}).get("folder") in (None, row["name"])
     ]
@@ -137,7 +137,7 @@ def _once(energy: list[dict[str, Any]], adapted: dict[str, Any]) -> list[dict[st
 def _waiting(
     schedules: list[dict[str, Any]], energy: list[dict[str, Any]]
 ) -> dict[str, Any] | None:
-    """What waiting cost and brought: Accurate beside Fastest; None if they are one schedule."""
+    """What waiting cost and gained: Accurate against Fastest; None if they are one schedule."""
     fast, wait = schedules[0], schedules[-1]
     if fast["folder"] == wait["folder"]:
         return None
@@ -155,13 +155,13 @@ def _joined_title(row: dict[str, Any], schedules: list[dict[str, Any]]) -> str:
 
 
 def _figures(
-    held: RunFiles,
+    files: RunFiles,
     out: Path,
     timings: dict[str, Timing],
     schedules: list[dict[str, Any]],
     qnn_percent: float,
 ) -> dict[str, Path | None]:
-    effects, chosen = write_search_figures(held.search, out, ".svg")
+    effects, chosen = write_search_figures(files.search, out, ".svg")
     timeline = out / "timeline.svg"
     titles = _titles(schedules)
     first = {row["name"]: row["folder"] for row in schedules}
@@ -171,14 +171,14 @@ def _figures(
     own = {row["folder"]: row for row in reversed(schedules)}  # one curve per trained network
     draw_adaptation(
         adaptation,
-        {name: held.curves[name] for name in own},
+        {name: files.curves[name] for name in own},
         {name: row["before_percent"] for name, row in own.items()},
         qnn_percent,
     )
     qnn = None
-    if held.qnn_curve is not None:
+    if files.qnn_curve is not None:
         qnn = out / "qnn-training.svg"
-        draw_curves(qnn, {"QNN": held.qnn_curve.validation_percent})
+        draw_curves(qnn, {"QNN": files.qnn_curve.validation_percent})
     return {"effects": effects, "chosen": chosen, "timeline": timeline, "adaptation": adaptation,
             "qnn": qnn, "energy": out / ENERGY}  # fmt: skip
 

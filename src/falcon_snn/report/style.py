@@ -38,17 +38,17 @@ def figure_style() -> dict[str, Any]:
 
 
 def check_picture(path: Path) -> None:
-    """A picture's name says its format; ask before the work of drawing."""
+    """A picture's name says its format; to be checked before the work of drawing."""
     if path.suffix not in PICTURES:
         raise FalconError(f"{path}: a picture is written as .png, .svg or .pdf")
 
 
 @dataclass(frozen=True)
 class Look:
-    """How figures are written: for a screen or a paper, and in which formats more."""
+    """How figures are written: for a screen or a paper, and in which further formats."""
 
     style: str = "screen"
-    formats: tuple[str, ...] = ()  # endings beside that of the name, with their dot
+    formats: tuple[str, ...] = ()  # endings besides that of the name, with their dot
 
 
 _PLAIN = Look()
@@ -74,8 +74,8 @@ def drawn_as(style: str = "screen", formats: str | None = None) -> Iterator[None
 def save_figure(figure: Any, path: Path, data: Sequence[Mapping[str, Any]] | None = None) -> None:
     """Write a figure, in all formats asked for; the same figure gives the same bytes.
 
-    In a paper's style, or where csv is asked for, what it shows stands beside it: `data`, or else
-    the points and bars that are drawn.
+    In a paper's style, or where csv is asked for, what it shows is written beside it: `data`,
+    or else the points and bars that are drawn.
     """
     from matplotlib import rc_context
 

@@ -88,7 +88,7 @@ class Space:
 
     candidates: tuple[Candidate, ...]  # in order of latency
     designs: int  # of the space
-    unfit: int  # that the data does not fit
+    unfit: int  # designs that the data does not fit
     excluded: Mapping[str, int]  # limit to designs that break it; some break several
 
 
@@ -104,7 +104,7 @@ def parse_space(values: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Check keys and values; say the first thing that is wrong."""
     if unknown := sorted(values.keys() - KEYS.keys() - {"slots"}):
         raise FalconError(
-            f"{where}: unknown key '{unknown[0]}'; known are slots, {', '.join(KEYS)}"
+            f"{where}: unknown key '{unknown[0]}'; known keys: slots, {', '.join(KEYS)}"
         )
     families = [name for name in KEYS if name in values]
     if "slots" not in values or not families:
@@ -202,7 +202,7 @@ def _fitting(config: KestrelConfig | FalconConfig) -> Network | None:
 
 
 def bands(space: Space, count: int) -> list[list[Candidate]]:
-    """Candidates by latency: as many equal ranges as asked for, those that are empty left out.
+    """Candidates by latency: as many equal ranges as asked for, without the empty ones.
 
     Each is a contest of its own, since the slower network would nearly always win.
     """
@@ -215,7 +215,7 @@ def bands(space: Space, count: int) -> list[list[Candidate]]:
 
 
 def draw(band: list[Candidate], count: int, seed: int) -> list[Candidate]:
-    """So many candidates of a band by chance, the same for the same seed.
+    """`count` candidates of a band by chance, the same for the same seed.
 
     A design with twice the weights is drawn twice as often: in a band they cost no time.
     """

@@ -3,7 +3,7 @@
 PDS follows two schedules and only adds delay. Here every round looks at the neighbours of all
 schedules of the front (one delay longer or shorter), predicts their accuracy from all answers so
 far, and evaluates those that promise the largest gain of hypervolume. Latency is exact and free,
-so only accuracy is predicted, and boundaries that cost almost nothing are found by themselves.
+so only accuracy is predicted, and boundaries that cost almost nothing are found without help.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from falcon_snn.search.space import Schedule, Space, with_delay
 Floats = NDArray[np.float64]
 
 # The accuracy surface in units of its own spread: how far it varies, over how many changed delays,
-# and how much of it is noise that no neighbour shares. Any value nearby does as well.
+# and how much of it is noise that no neighbour shares. Values nearby do as well.
 _VARIANCE, _REACH, _NOISE = 4.0, 20.0, 0.01
 
 
@@ -42,7 +42,7 @@ class Promise(NamedTuple):
 def frontier(
     evaluations: Evaluations, settings: FrontierSettings, gates: Gates
 ) -> tuple[list[Schedule], list[Change]]:
-    """Every schedule evaluated, and each beside the schedule of the front that it came from."""
+    """Every schedule evaluated, and each against the schedule of the front that it came from."""
     space = evaluations.space
     start = space.start
     evaluations.correct(start, [start])

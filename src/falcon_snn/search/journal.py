@@ -1,4 +1,4 @@
-"""Stop and go: every answer is on disk before the search goes on.
+"""Stop and resume: every answer is on disk before the search goes on.
 
 JSON lines. The first names what is searched (a hash of model, data and settings); each further one
 holds a schedule and its answers as packed bits. A kill can cut the last line: it is dropped.
@@ -42,7 +42,7 @@ class _Answers:
         except ValueError:
             packed = np.zeros(0, np.uint8)
         if not 0 < self.clips <= 8 * len(packed) < self.clips + 8:
-            raise FalconError(f"{where}: damaged; it has not one answer for each clip")
+            raise FalconError(f"{where}: damaged; it does not have one answer per clip")
         return np.unpackbits(packed, count=self.clips).astype(np.bool_)
 
 

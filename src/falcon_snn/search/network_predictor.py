@@ -75,7 +75,7 @@ class NetworkPredictor:
         return self.snn.network.inner_stages
 
     def _first_difference(self, delays: Delays) -> str:
-        """The stage from which on a schedule's streams may differ from those that are kept."""
+        """The first stage whose streams may differ from those that are kept."""
         names = [stage.name for stage in self._stages]
         if self._base is None:
             return names[0]

@@ -11,7 +11,7 @@ class Point(NamedTuple):
     """A schedule with what it achieves. Whole numbers, so that equal means equal."""
 
     schedule: Schedule
-    right: int  # clips named rightly
+    right: int  # clips named correctly
     cycles: int
 
 

@@ -23,7 +23,7 @@ class Gates:
 
 
 class Change(NamedTuple):
-    """A candidate beside the schedule that it would replace."""
+    """A candidate against the schedule that it would replace."""
 
     path: str
     step: int
@@ -116,7 +116,7 @@ def compare(
     before: Schedule,
     candidates: list[Schedule],
 ) -> list[Change]:
-    """Evaluate candidates that lie under the budget, each beside the schedule before it."""
+    """Evaluate candidates that lie under the budget, each against the schedule before it."""
     answers = evaluations.correct(before, candidates)
     before_answers = evaluations.answers(before)
     before_cycles, *cycles = evaluations.space.cycles([before, *candidates])

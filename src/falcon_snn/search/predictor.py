@@ -19,7 +19,7 @@ class Predictor(Protocol):
         """The search now stands at this schedule: what it computes may be kept for reuse."""
 
     def correct(self, delays: Delays) -> Correct:
-        """For each clip, whether the network under this schedule names it rightly."""
+        """For each clip, whether the network under this schedule names it correctly."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from falcon_snn.search.space import Latency, Schedule
 
-_ENUMERATED = 200_000  # so many arrangements are listed in full; of more, samples are drawn
+_ENUMERATED = 200_000  # up to this many arrangements are all listed; of more, samples are drawn
 _DRAWN = 1_000_000
 _BATCH = 20_000
 

@@ -8,7 +8,7 @@ from falcon_snn.errors import FalconError
 from falcon_snn.pipeline.schedule import Delays
 from falcon_snn.search.predictor import Correct, Engine, Predictor
 
-_RESTARTS = 3  # of one worker: a candidate that kills every worker must not go on for ever
+_RESTARTS = 3  # of one worker: a candidate that kills every worker must not go on forever
 
 
 class _Worker:
@@ -49,9 +49,9 @@ def ray_engine(
 def ray_cluster(
     workers: int, address: str | None = None, *, gpu: bool = False
 ) -> Iterator[tuple[Any, float]]:
-    """Ray with room for so many workers, and the share of a GPU that each gets.
+    """Ray with room for the workers, and the share of a GPU that each gets.
 
-    Connects to the cluster at `address`, or starts a local one and stops it in the end. With
+    Connects to the cluster at `address`, or starts a local one and stops it at the end. With
     `gpu`, the workers share the cluster's GPUs evenly; without it, they see none.
     """
     try:
@@ -67,7 +67,7 @@ def ray_cluster(
         line = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise FalconError(f"Ray at '{address or 'local'}' does not answer: {line}") from None
     try:
-        # Ray would let a worker for which there is no room wait for ever.
+        # Ray would let a worker for which there is no room wait forever.
         cpus, gpus = (ray.cluster_resources().get(kind, 0) for kind in ("CPU", "GPU"))
         if cpus < workers:
             raise FalconError(f"--workers is {workers}, but the Ray cluster has {cpus:g} CPUs")

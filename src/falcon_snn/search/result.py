@@ -1,4 +1,4 @@
-"""The result of a search: one JSON file that says all, and the chosen schedules as files.
+"""The result of a search: one JSON file that says everything, and the chosen schedules as files.
 
 Nothing in it depends on time, threads or machines, so an interrupted search that was resumed
 writes the same bytes as one that ran through.
@@ -44,7 +44,7 @@ def search_result(
     chosen = {name: point.schedule for name, point in choose(points).items()}
     uniform = [(delay,) * len(space.boundaries) for delay in range(1, slots + 1)]
     evaluations.correct(space.start, uniform)
-    beside = {name: _random(evaluations, chosen[name], random, seed) for name in chosen}
+    random_ones = {name: _random(evaluations, chosen[name], random, seed) for name in chosen}
     number = {schedule: index for index, schedule in enumerate(evaluations.asked)}
     return {
         "format": _FORMAT,
@@ -66,7 +66,7 @@ def search_result(
         "uniform": [number[schedule] for schedule in uniform],
         "random": {
             name: {
-                "existing": beside[name]["existing"],
+                "existing": random_ones[name]["existing"],
                 "schedules": [
                     {
                         "schedule": number[schedule],
@@ -76,7 +76,7 @@ def search_result(
                             )
                         ),
                     }
-                    for schedule in beside[name]["schedules"]
+                    for schedule in random_ones[name]["schedules"]
                 ],
             }
             for name in chosen
@@ -130,7 +130,7 @@ def write_result(folder: Path, result: dict[str, Any]) -> None:
 
 
 def same_chosen(result: dict[str, Any]) -> list[list[str]]:
-    """The names of the chosen schedules, those that stand for one schedule together."""
+    """The names of the chosen schedules; those of one schedule are together."""
     groups: dict[int, list[str]] = {}
     for name, number in result["chosen"].items():
         groups.setdefault(number, []).append(name)

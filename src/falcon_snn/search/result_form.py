@@ -101,7 +101,7 @@ def _waiting(rows: list[dict[str, Any]]) -> set[str]:
 
 def _possible(row: dict[str, Any], clips: int) -> bool:
     low, high = row["interval"]
-    # The ends of an interval are rounded: at 0 and 1 they may lie a hair beside the accuracy.
+    # The ends of an interval are rounded: at 0 and 1 they may lie a hair off the accuracy.
     hair = 1e-9
     return bool(
         0 <= row["right"] <= clips

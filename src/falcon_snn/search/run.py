@@ -18,7 +18,7 @@ Method = Callable[[Evaluations], tuple[list[Schedule], list[Change]]]
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What stands beside the search in its result."""
+    """What goes with the search in its result."""
 
     cycle_ns: float
     slots: int  # uniform delays are evaluated up to this one

@@ -39,7 +39,7 @@ def mcnemar(rescued: int, harmed: int) -> float:
 
 
 class Flattery(NamedTuple):
-    """What a search believes to have gained, and what clips that it never saw say."""
+    """What a search believes it gained, and what clips that it never saw say."""
 
     gain: float  # over the start, on the half that was searched
     held_out_gain: float  # over the start, on the other half

@@ -1,4 +1,4 @@
-"""Two states side by side: a pinned one and the present one, and in what they differ."""
+"""Two states side by side: a pinned one and the present one, and how they differ."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -27,7 +27,7 @@ class Row(NamedTuple):
 
 
 def comparison(pinned: Side, present: Side) -> list[Row]:
-    """Latency, energy and accuracy, the parts of the path, then only what was chosen otherwise."""
+    """Latency, energy and accuracy, the parts of the path, then only choices that differ."""
     rows = [_figure("core latency (µs)", pinned.now.core_us, present.now.core_us)]
     if pinned.accuracy is not None and present.accuracy is not None:
         percent = (100 * pinned.accuracy, 100 * present.accuracy)

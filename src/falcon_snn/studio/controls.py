@@ -53,7 +53,7 @@ class Field:
         self.input.on_value_change(lambda event: self._typed(event.value))
 
     def show(self, value: float | None) -> None:
-        """Show the value of the state; what was typed and refused goes."""
+        """Show the value of the state; what was typed and refused is cleared."""
         self.shown = "" if value is None else f"{value:.8g}"
         self.input.value, self.input.error = self.shown, None
         if self.slider is not None:
@@ -296,17 +296,17 @@ class DelayControls:
         if self.drawn != wanted:
             self.drawn = wanted
             self._draw(*wanted)
-        for boundary, (field, name, room, _) in self.rows.items():
+        for boundary, (field, name, slack, _) in self.rows.items():
             field.show(state.delays[boundary])
             name.classes(add="waits" if state.delays[boundary] > 1 else "", remove="waits")
             slack_us = now.slack_us[boundary]
-            room.set_text(f"{slack_us:.2f}")
-            room.classes(add="" if slack_us else "critical", remove="critical")
+            slack.set_text(f"{slack_us:.2f}")
+            slack.classes(add="" if slack_us else "critical", remove="critical")
 
     def show_outlook(self, outlook: Outlook) -> None:
-        for boundary, (_, _, _, more) in self.rows.items():
+        for boundary, (_, _, _, cost) in self.rows.items():
             added = outlook.next_delay_us.get(boundary)
-            more.set_text("–" if added is None else f"{added:+.2f}")
+            cost.set_text("–" if added is None else f"{added:+.2f}")
 
     def _draw(self, boundaries: tuple[str, ...], slots: int) -> None:
         self.list.clear()
@@ -329,12 +329,12 @@ class DelayControls:
                 f"delay of {boundary}", self.apply,
                 lambda s, typed: states.with_delay(s, boundary, typed), slots,
             )  # fmt: skip
-            room = ui.label().classes("figure").props(f'data-slack="{boundary}"')
-            more = ui.label("…").classes("figure").props(f'data-next="{boundary}"')
-        self.rows[boundary] = (field, name, room, more)
+            slack = ui.label().classes("figure").props(f'data-slack="{boundary}"')
+            cost = ui.label("…").classes("figure").props(f'data-next="{boundary}"')
+        self.rows[boundary] = (field, name, slack, cost)
 
 
 def _group(boundary: str) -> str:
-    """The heading that a boundary stands under: the text before its first dot."""
+    """The heading that a boundary comes under: the text before its first dot."""
     group, dot, _ = boundary.partition(".")
     return group if dot else "boundary"

@@ -40,7 +40,7 @@ class Front:
         if [*boundaries] != [*start.network.boundaries] or slots != start.slots:
             raise FalconError(
                 f"{where}: this search is about another network ({len(boundaries)} boundaries, "
-                f"T = {slots}) than '{start.network.name}'; give the one that was searched "
+                f"T = {slots}), not '{start.network.name}'; give the one that was searched "
                 "(--checkpoint, --pretrained or --network)"
             )
         self.delays = [complete(row["delays"], boundaries, slots, where) for row in rows]

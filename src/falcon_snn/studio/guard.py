@@ -1,6 +1,6 @@
-"""Who may speak to the studio: its own page only, and not more than a page has to say.
+"""Who may talk to the studio: its own page only, and no more than a page has to say.
 
-A browser sends requests for any page that is open in it. So a page of somebody else's could reach
+A browser sends requests for any page that is open in it. So somebody else's page could reach
 a server on this machine; its `Origin`, or a name that was made to point here, gives it away.
 """
 
@@ -65,7 +65,7 @@ def refusal(host: str, origin: str | None, served: str) -> str | None:
     if not _is_here(host, served):
         return f"this studio is not served as '{host[:80]}'"
     if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
-        return f"a page of '{origin[:80]}' may not speak to this studio"
+        return f"a page from '{origin[:80]}' may not talk to this studio"
     return None
 
 

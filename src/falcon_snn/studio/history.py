@@ -20,7 +20,7 @@ class History:
     moved_at_s: float = 0.0
 
     def changed(self, state: StudioState, at_s: float) -> "History":
-        """A new present; what was undone is gone. Moving one value on is no step of its own."""
+        """A new present; what was undone is gone. Moving the same value on is not a new step."""
         differing = differing_words(self.present, state)
         moved = differing.pop() if len(differing) == 1 else None
         on = moved is not None and moved == self.moved and at_s - self.moved_at_s < SAME_MOVE_S

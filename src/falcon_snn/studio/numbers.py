@@ -20,7 +20,7 @@ from falcon_snn.studio.state import StudioState
 
 @dataclass(frozen=True)
 class Latency:
-    """When the network ends, beside its rivals, and why then."""
+    """When the network finishes, beside its rivals, and why then."""
 
     snn: Timing
     qnn: Timing
@@ -39,14 +39,14 @@ def latency(state: StudioState) -> Latency:
     graph, profile = state.graph, state.profile
     snn = time_snn(graph, state.delays, profile)
     full = time_snn(graph, dict.fromkeys(graph.boundaries, graph.slots), profile)
-    path, room = critical_path(snn), slack(snn)
+    path, slacks = critical_path(snn), slack(snn)
     return Latency(
         snn=snn,
         qnn=time_qnn(graph, profile),
         full=full,
         path=path,
         parts_us={part: snn.us(cycles) for part, cycles in path_parts(path).items()},
-        slack_us={name: snn.us(room[name]) for name in graph.boundaries},
+        slack_us={name: snn.us(slacks[name]) for name in graph.boundaries},
     )
 
 

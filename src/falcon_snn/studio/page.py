@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 STYLE = Path(__file__).with_name("studio.css")
 FIGURES_FIRST_S = 0.02  # the browser shows the figures, then draws the timeline
-SETTLE_S = 0.15  # what is slow starts when nothing has changed for so long
+SETTLE_S = 0.15  # what is slow starts when nothing has changed for this long
 
 
 def serve(
@@ -76,7 +76,7 @@ class Page:
         self._build()
         self._show(renew_address=bool(query) and refused is None)
         if refused is not None:
-            self._say(f"This link does not fit, and the page starts anew: {refused}")
+            self._say(f"This link does not fit, so the page starts anew: {refused}")
 
     @property
     def state(self) -> StudioState:
@@ -93,7 +93,7 @@ class Page:
                 self.undo_button = self._header_button("undo", "Undo", "Ctrl+Z", self.undo)
                 self.redo_button = self._header_button("redo", "Redo", "Ctrl+Y", self.redo)
                 ui.button(icon="contrast", on_click=lambda: _next_colours(dark)).props(
-                    'flat round dense color=white aria-label="Light, dark or as the system"'
+                    'flat round dense color=white aria-label="Light, dark or like the system"'
                 )
         with ui.row().classes("refusal items-center no-wrap").props('role="alert"') as self.refusal:
             ui.icon("error")
@@ -281,7 +281,7 @@ class Page:
         self.apply(partial(states.with_below, below=below))
 
     def _refuse(self, error: FalconError) -> None:
-        self._say(f"Not taken: {error}")
+        self._say(f"Not applied: {error}")
 
     def _say(self, text: str) -> None:
         self.refusal_text.set_text(text)
@@ -305,5 +305,5 @@ class Page:
 
 
 def _next_colours(dark: ui.dark_mode) -> None:
-    """From as the system is, to dark, to light, and round again."""
+    """From the system's colours to dark, to light, and round again."""
     dark.value = {None: True, True: False, False: None}[dark.value]

@@ -24,7 +24,7 @@ class Effect(NamedTuple):
     right_fastest: int  # with delay 1 everywhere
     clips: int
     changed: dict[str, float]  # by stage: the share of bytes that differ from delay 1
-    activity: Activity  # spikes, of which the energy follows
+    activity: Activity  # spikes, from which the energy follows
 
     @property
     def accuracy(self) -> float:

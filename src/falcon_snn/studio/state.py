@@ -26,7 +26,7 @@ from falcon_snn.workflow.networks import built_in, delays_of, graph_with_prefix
 OWN = "own"  # the name of the network that the studio was started with
 BELOW = {"nothing": "nothing", "qnn": "matched QNN", "full": "full lookahead"}
 SHARE = "_percent"  # the end of the keys whose values add up to 100
-# Words of an address that are no boundary; a boundary of such a name is written `delay.NAME`.
+# Words of an address that are not boundaries; a boundary of such a name is written `delay.NAME`.
 _WORDS = {"network", "of", "dataset", "T", "prefix", "hardware", "below", "pin", *KEYS}
 
 
@@ -64,7 +64,7 @@ class StudioState:
 
     @property
     def has_prefix(self) -> bool:
-        """Whether there are Q and K that a prefix speaks of."""
+        """Whether there are Q and K that a prefix applies to."""
         return _has_codes(self.network)
 
     @property
@@ -106,7 +106,7 @@ def _prefix(network: Network | Graph) -> int:
 
 
 def _with_slots(network: Network | Graph, slots: int) -> Network | Graph:
-    """Other slots; Q and K wait for all of them."""
+    """Another number of slots; Q and K wait for all of them."""
     if isinstance(network, Network):
         return network.with_slots(slots)
     return replace(graph_with_prefix(network, None), slots=slots)
@@ -245,7 +245,7 @@ def from_query(query: Mapping[str, str], start: StudioState) -> StudioState:
 
 
 def _demand_same_own(network: str, of: str | None, own: Network | Graph | None) -> None:
-    """Refuse an address about another network than the one that the studio was started with."""
+    """Refuse an address about a network other than the one that the studio was started with."""
     if network != OWN:
         return
     meant = "a network of one's own" if of is None else f"the network '{of[:80]}'"

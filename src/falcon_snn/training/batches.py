@@ -28,7 +28,7 @@ class Batch(NamedTuple):
     x: Tensor  # [batch, token, feature], or [batch, ...] of images and arrays
     lengths: Tensor | None  # None where no clip has padding
     labels: Tensor
-    targets: Tensor | None  # [batch, word]: the words' parts in mixed clips; None if none is mixed
+    targets: Tensor | None  # [batch, word]: the words' shares in mixed clips; None if none is mixed
 
 
 class Clips:
@@ -79,8 +79,8 @@ class Clips:
     def epoch(self, seed: int, epoch: int, rank: int = 0, world: int = 1) -> Iterator[Batch]:
         """The batches of one process in one epoch; the same for the same seed, epoch and rank.
 
-        All are of one size, as a recorded step, batch norm and several processes want it: the
-        first clips of the epoch come once more where the last batch would be smaller.
+        All are of one size, as a recorded step, batch norm and several processes need: the
+        first clips of the epoch come again where the last batch would be smaller.
         """
         batch = self.batch
         if batch % world:

@@ -3,7 +3,7 @@
 Tensors are named by what they are for:
 
     model.*    the network as it was validated (the moving average where there is one)
-    raw.*      the network as it is being trained, only beside a moving average
+    raw.*      the network as it is being trained, only where there is a moving average
     first.*, second.*   the optimiser's moments, in `last.safetensors` only
     integer.*  the converted network (`export.py`), alone in its file
 
@@ -61,13 +61,13 @@ class Metadata:
 
 def save_checkpoint(path: Path, metadata: Metadata, tensors: dict[str, Tensor]) -> None:
     """Write a checkpoint, whole or not at all."""
-    held = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     with replacing(path, SafetensorError) as temporary:
-        save_file(held, temporary, metadata={"falcon": metadata.as_json()})
+        save_file(stored, temporary, metadata={"falcon": metadata.as_json()})
 
 
 def load_checkpoint(path: Path | str) -> tuple[Metadata, dict[str, Tensor]]:
-    """Read a checkpoint; a file cut short or of another kind is one clear line."""
+    """Read a checkpoint; a file cut short or of another kind gives one clear line."""
     return _read(path, tensors=True)
 
 
@@ -83,12 +83,12 @@ def _read(path: Path | str, *, tensors: bool) -> tuple[Metadata, dict[str, Tenso
         with safe_open(path, framework="pt") as file:
             header = (file.metadata() or {}).get("falcon")
             names = file.keys() if tensors else ()
-            held = {name: file.get_tensor(name) for name in names}
+            found = {name: file.get_tensor(name) for name in names}
     except (SafetensorError, OSError) as error:
-        raise FalconError(f"{path}: cut short or no checkpoint ({error})") from None
+        raise FalconError(f"{path}: cut short or not a checkpoint ({error})") from None
     if header is None:
-        raise FalconError(f"{path}: holds tensors, but no Falcon checkpoint")
-    return _parse_metadata(header, path), held
+        raise FalconError(f"{path}: holds tensors, but is not a Falcon checkpoint")
+    return _parse_metadata(header, path), found
 
 
 def _parse_metadata(header: str, path: Path | str) -> Metadata:
@@ -98,7 +98,7 @@ def _parse_metadata(header: str, path: Path | str) -> Metadata:
         if found != FORMAT:
             raise FalconError(
                 f"{path}: written in format {found!s:.20}, this version reads {FORMAT}; "
-                "train it again, or take a network that `falcon-snn models` lists"
+                "train it again, or use a network that `falcon-snn models` lists"
             )
         values.pop("versions")
         network = network_from_json(values.pop("network"))
@@ -134,7 +134,7 @@ def _check_metadata(metadata: Metadata, path: Path | str) -> None:
 def load_model(path: Path | str, qk_prefix: int | None = None) -> tuple[Qnn, Metadata]:
     """The network of a checkpoint, as it was validated, and what the checkpoint says about it.
 
-    `qk_prefix` asks for another Q/K prefix than the one it was trained with.
+    `qk_prefix` asks for a Q/K prefix other than the one it was trained with.
     """
     metadata, tensors = load_checkpoint(path)
     if qk_prefix is not None:
@@ -191,14 +191,14 @@ def check_integers(network: Network, tensors: dict[str, Tensor], path: Path | st
                 raise FalconError(f"{path}: '{name}' must rise from end to end")
 
 
-def check_tensors(wanted: dict[str, Tensor], held: dict[str, Tensor], path: Path | str) -> None:
+def check_tensors(wanted: dict[str, Tensor], found: dict[str, Tensor], path: Path | str) -> None:
     """Names, shapes, types and finite values; the first fault is named."""
-    for name in sorted(wanted.keys() | held.keys()):
-        if name not in held:
+    for name in sorted(wanted.keys() | found.keys()):
+        if name not in found:
             raise FalconError(f"{path}: lacks '{name}', which this network has")
         if name not in wanted:
-            raise FalconError(f"{path}: holds '{name[:80]}', which this network has not")
-        one, other = held[name], wanted[name]
+            raise FalconError(f"{path}: holds '{name[:80]}', which this network does not have")
+        one, other = found[name], wanted[name]
         if one.shape != other.shape:
             shapes = f"{list(one.shape)}, not {list(other.shape)}"
             raise FalconError(f"{path}: '{name}' has the shape {shapes}: another configuration")
@@ -208,36 +208,36 @@ def check_tensors(wanted: dict[str, Tensor], held: dict[str, Tensor], path: Path
             raise FalconError(f"{path}: '{name}' holds values that are not finite")
 
 
-def demand_same_network(path: Path | str, held: Network, wanted: Network) -> None:
+def demand_same_network(path: Path | str, found: Network, wanted: Network) -> None:
     """Refuse a checkpoint of another network; name the first stage that differs."""
-    if held == wanted:
+    if found == wanted:
         return
     for key in ("name", "slots", "weight_bits"):
-        demand_same(path, f"network {key}", getattr(held, key), getattr(wanted, key))
-    pairs = zip_longest(held.stages, wanted.stages)
+        demand_same(path, f"network {key}", getattr(found, key), getattr(wanted, key))
+    pairs = zip_longest(found.stages, wanted.stages)
     one, other = next((one, other) for one, other in pairs if one != other)
     demand_same(path, "network: stage", one and one.name, other and other.name)
-    raise FalconError(f"{path}: made with another stage '{one.name}' than asked for")
+    raise FalconError(f"{path}: made with a different stage '{one.name}'")
 
 
-def demand_same(path: Path | str, what: str, held: Any, wanted: Any) -> None:
+def demand_same(path: Path | str, what: str, found: Any, wanted: Any) -> None:
     """Refuse a checkpoint of another run; name the first difference."""
-    if held == wanted:
+    if found == wanted:
         return
-    if isinstance(held, dict) and isinstance(wanted, dict):
-        for key in sorted(held.keys() | wanted.keys()):
-            if held.get(key) != wanted.get(key):
-                what, held, wanted = f"{what} '{key}'", held.get(key), wanted.get(key)
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        for key in sorted(found.keys() | wanted.keys()):
+            if found.get(key) != wanted.get(key):
+                what, found, wanted = f"{what} '{key}'", found.get(key), wanted.get(key)
                 break
-    raise FalconError(f"{path}: made with another {what} ({held}) than asked for ({wanted})")
+    raise FalconError(f"{path}: made with a different {what} ({found}; asked for: {wanted})")
 
 
-def demand_words(path: Path | str, held: tuple[str, ...], wanted: tuple[str, ...]) -> None:
-    """Refuse a checkpoint of other classes; name some, since all are too long a line."""
-    if held != wanted:
-        only = sorted(set(held) ^ set(wanted))[:3]
-        more = f"{len(wanted)}; only one has {', '.join(only)}" if only else "another order"
-        demand_same(path, "list of classes", f"{len(held)} classes", more)
+def demand_words(path: Path | str, found: tuple[str, ...], wanted: tuple[str, ...]) -> None:
+    """Refuse a checkpoint of other classes; name some, since all would make too long a line."""
+    if found != wanted:
+        only = sorted(set(found) ^ set(wanted))[:3]
+        more = f"{len(wanted)}, only one has {', '.join(only)}" if only else "another order"
+        demand_same(path, "list of classes", f"{len(found)} classes", more)
 
 
 def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -30,7 +30,8 @@ def qnn_predictions(model: nn.Module, examples: Examples, *, advance: Advance = 
     training = model.training
     model.eval()
     found = [
-        _told(model(x, lengths).argmax(dim=1), advance) for x, lengths in batches(examples, device)
+        _counted(model(x, lengths).argmax(dim=1), advance)
+        for x, lengths in batches(examples, device)
     ]
     model.train(training)
     return torch.cat(found).cpu()
@@ -47,14 +48,14 @@ def snn_predictions(
 ) -> Tensor:
     """Labels that the integer SNN gives under a schedule, int64 [N] on the CPU."""
     found = [
-        _told(network.predict(x, lengths, delays, backend=backend), advance)
+        _counted(network.predict(x, lengths, delays, backend=backend), advance)
         for x, lengths in batches(examples, network.device)
     ]
     return torch.cat(found).cpu()
 
 
 def accuracy(predictions: Tensor, examples: Examples, class_weight: float = 0.0) -> float:
-    """Percent of the clips that are labelled rightly; a weight of 1 is the mean of the recalls."""
+    """Percent of the clips labelled correctly; a weight of 1 is the mean of the recalls."""
     labels = examples.labels.cpu()
     right = (predictions == labels).double()
     if not class_weight:
@@ -64,7 +65,7 @@ def accuracy(predictions: Tensor, examples: Examples, class_weight: float = 0.0)
 
 
 def class_weights(labels: Tensor, classes: int, power: float) -> Tensor:
-    """What a clip of each class counts, float [classes]: its class's size to the power of -power.
+    """The weight of a clip of each class, float [classes]: its class's size to the power of -power.
 
     The mean over all clips is one.
     """
@@ -95,7 +96,7 @@ def validate(
     return accuracy(found, examples, class_weight)
 
 
-def _told(predictions: Tensor, advance: Advance) -> Tensor:
+def _counted(predictions: Tensor, advance: Advance) -> Tensor:
     advance(len(predictions))
     return predictions
 

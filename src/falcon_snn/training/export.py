@@ -25,7 +25,7 @@ def save_network(path: Path, snn: Snn, metadata: Metadata) -> None:
 def load_network(path: Path | str, qk_prefix: int | None = None) -> tuple[Snn, Metadata]:
     """The integer network of a converted file, or of a training checkpoint by converting it.
 
-    `qk_prefix` asks for another Q/K prefix than the file's own.
+    `qk_prefix` asks for a Q/K prefix other than the file's own.
     """
     metadata, tensors = load_checkpoint(path)
     network = metadata.network

@@ -41,7 +41,7 @@ from falcon_snn.training.step import Job, Step
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
-DROPOUT_STREAM = 500  # beside the streams of `Clips.epoch`
+DROPOUT_STREAM = 500  # besides the streams of `Clips.epoch`
 BEST, LAST, CURVES = "best.safetensors", "last.safetensors", "curves.jsonl"
 
 
@@ -117,11 +117,11 @@ class _State:
         self.shadow = deepcopy(job.model).requires_grad_(False) if job.recipe.ema else None
         if self.shadow is not None:
             self.behind, self.ahead = _floats(self.shadow), _floats(job.model)
-        held = job.out / LAST
-        if held.exists() and not job.resume:
-            raise FalconError(f"{job.out}: holds a run already; add --resume, or another --out")
-        if held.exists():
-            self._restore(held)
+        last = job.out / LAST
+        if last.exists() and not job.resume:
+            raise FalconError(f"{job.out}: already holds a run; add --resume or change --out")
+        if last.exists():
+            self._restore(last)
 
     def set_rates(self) -> None:
         """The learning rates of the next step; a recorded step reads them from tensors."""
@@ -165,10 +165,10 @@ class _State:
         first = total.clone()
         torch.distributed.broadcast(first, src=0)
         if not torch.equal(first, total):
-            raise FalconError("the processes no longer hold the same weights; start from --resume")
+            raise FalconError("the processes no longer hold the same weights; go on with --resume")
 
     def end_epoch(self, **figures: float) -> EpochResult:
-        """Count the epoch and write best, curves and last, in the order that a kill cannot harm."""
+        """Count the epoch and write best, curves and last, in an order that a kill cannot harm."""
         job = self.job
         self.epoch += 1
         before = max((result.validation_accuracy for result in self.results), default=-1.0)
@@ -212,8 +212,8 @@ class _State:
         demand_same(path, "schedule", metadata.delays, job.delays)
         # Of the fingerprint; a path may change.
         for what in ("data", "start", "teachers", "hardware"):
-            held, wanted = (_origin(facts.get(what)) for facts in (metadata.facts, job.facts))
-            demand_same(path, what, held, wanted)
+            found, wanted = (_origin(facts.get(what)) for facts in (metadata.facts, job.facts))
+            demand_same(path, what, found, wanted)
         weights = under("model.", tensors)
         if self.shadow is not None:
             load_weights(self.shadow, weights, path)

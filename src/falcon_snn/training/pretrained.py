@@ -10,7 +10,7 @@ from falcon_snn.training.checkpoint import Metadata, load_metadata
 
 @dataclass(frozen=True)
 class Pretrained:
-    """A network that comes along, and what its file says about it."""
+    """A network that ships with Falcon, and what its file says about it."""
 
     name: str
     path: Path
@@ -22,7 +22,7 @@ def models_folder() -> Path:
 
 
 def pretrained_names() -> list[str]:
-    """The names of all networks that come along."""
+    """The names of all networks that ship with Falcon."""
     return sorted(path.stem for path in models_folder().glob("*.safetensors"))
 
 
@@ -38,6 +38,6 @@ def pretrained_path(name: str) -> Path:
 
 
 def all_pretrained() -> list[Pretrained]:
-    """Every network that comes along, with its facts; weights are not read."""
+    """Every network that ships with Falcon, with its facts; weights are not read."""
     paths = [pretrained_path(name) for name in pretrained_names()]
     return [Pretrained(path.stem, path, load_metadata(path)) for path in paths]

@@ -89,13 +89,13 @@ def _checked(kind: type, values: dict[str, Any], where: str, prefix: str) -> dic
     clean = {}
     for key, value in values.items():
         if key not in known:
-            raise FalconError(f"{where}: unknown key '{prefix}{key}'; known are {', '.join(known)}")
+            raise FalconError(f"{where}: unknown key '{prefix}{key}'; known: {', '.join(known)}")
         wanted = known[key]
         if wanted is float and type(value) is int:
             value = float(value) if abs(value) < 1 << 53 else value
         if type(value) is not wanted or (wanted is float and not isfinite(value)):
             names = {float: "a number", int: "a whole number", bool: "true or false"}
-            name = names.get(wanted, "a text")
+            name = names.get(wanted, "text")
             raise FalconError(f"{where}: '{prefix}{key}' is {value!r}; it must be {name}")
         clean[key] = value
     return clean

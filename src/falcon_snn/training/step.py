@@ -1,7 +1,7 @@
 """One training step: spikes, forward, backward, optimiser; on a GPU recorded and replayed.
 
-A step is about a thousand small kernels, and to launch them takes two to three times as long as
-to run them. So the first steps run plainly, the next is recorded as a CUDA graph, and from then
+A step is about a thousand small kernels, and launching them takes two to three times as long as
+running them. So the first steps run plainly, the next is recorded as a CUDA graph, and from then
 on a step is one launch. The results are those of the plain step.
 """
 
@@ -48,7 +48,7 @@ class Job:
     teachers: tuple[Qnn | Teacher, ...] = ()
     resume: bool = False
     compile: bool = False
-    profile: Profile | None = None  # its chips run the spikes of a spiking phase, each step another
+    profile: Profile | None = None  # its chips run the spikes of a spiking phase, one per step
     facts: dict[str, Any] = field(default_factory=dict)
 
 
@@ -90,7 +90,7 @@ class Step:
         self.ranges: dict[str, float] | None = None  # of its converters; None: not known yet
 
     def begin_epoch(self, steps_done: int) -> None:
-        """Sums start anew, and so do what a resumed run could not know: chips and ranges."""
+        """Sums start anew, and so does what a resumed run could not know: chips and ranges."""
         self.sums.zero_()
         self.chip, self.ranges = FIRST_CHIP + steps_done, None
 
@@ -102,9 +102,9 @@ class Step:
         else:
             if self.done == _PLAIN_STEPS:
                 self._record(batch)
-            for held, part in zip(self.held, batch, strict=True):
-                if held is not None and part is not None:
-                    held.copy_(part)
+            for static, part in zip(self.graph_batch, batch, strict=True):
+                if static is not None and part is not None:
+                    static.copy_(part)
             self.graph.replay()
         self.done += 1
 
@@ -124,10 +124,10 @@ class Step:
         torch.cuda.current_stream().wait_stream(aside)
 
     def _record(self, batch: Batch) -> None:
-        self.held = Batch._make(None if part is None else part.clone() for part in batch)
+        self.graph_batch = Batch._make(None if part is None else part.clone() for part in batch)
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
-            self._learn(self.held)
+            self._learn(self.graph_batch)
 
     def _network(self) -> Callable[..., Tensor]:
         """The model behind precision, compilation and several processes."""
@@ -147,7 +147,7 @@ class Step:
         return network
 
     def _losses(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The loss of a batch and the number of clips that are labelled rightly."""
+        """The loss of a batch and the number of clips that are labelled correctly."""
         job, recipe = self.job, self.job.recipe
         x, lengths, labels, targets = batch
         if recipe.spiking and not self.temporal:

@@ -1,7 +1,7 @@
 """Candidates train for a few epochs, and only the better part goes on.
 
 One Optuna study per band of latencies, all in one journal, in which every process and every new
-start finds what is done. The trials are drawn beforehand; successive halving says who goes on. A
+start finds what is done. The trials are drawn beforehand; successive halving says which go on. A
 trial that was cut off continues from its last epoch.
 
 Trials are judged as integer networks with full lookahead: before adaptation, delay 1 costs a
@@ -36,10 +36,10 @@ from falcon_snn.workflow.training import Session, Start, open_training, run_phas
 from falcon_snn.workflow.watch import Watch
 
 JOURNAL = "journal.jsonl"
-HALVING = 3  # of so many candidates one goes on
+HALVING = 3  # one in this many candidates goes on
 RUNGS = 3  # the last of them is the whole training
 ENERGY_CLIPS = 256
-_LOCK_S = 30  # a lock that a killed process left is taken away after this time
+_LOCK_S = 30  # a lock that a killed process left is removed after this time
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Contest:
 
     @property
     def rungs(self) -> list[int]:
-        """The epochs after which it is decided who goes on; the last is the whole training."""
+        """The epochs after which it is decided which go on; the last is the whole training."""
         epochs = self.recipe.epochs
         return sorted({max(1, epochs // HALVING**power) for power in range(RUNGS)})
 
@@ -202,7 +202,7 @@ def _train(
         if epoch not in _reported(trial):
             trial.report(scores["score"], epoch)
         if trial.should_prune():
-            raise optuna.TrialPruned(f"score {scores['score']:.2f} % after {epoch} epochs, ends")
+            raise optuna.TrialPruned(f"score {scores['score']:.2f} % after {epoch} epochs, ended")
 
     torch.manual_seed(contest.seed * 1_000_003 + candidate.number)
     start = Start(Qnn(candidate.network), None, contest.teachers, contest.fingerprint)

@@ -71,7 +71,7 @@ def design(
     job = Run(Path(out), asdict(settings))
     job.demand_own()
     if (job.folder / RUN_FILE).exists() and not resume:
-        raise FalconError(f"{job.folder}: holds a run already; add --resume, or another --out")
+        raise FalconError(f"{job.folder}: already holds a run; add --resume or change --out")
     candidates = _candidates(settings)
     with locked(job.folder):
         about = {"command": [], **(facts or {}), "settings": job.settings}
@@ -112,9 +112,9 @@ def _candidates(settings: Settings) -> Drawn:
 
     examples = load_split(settings.data, "validation")
     if len(examples.words) < 2:
-        raise FalconError(f"{settings.data}: one class alone; a network needs two or more")
+        raise FalconError(f"{settings.data}: only one class; a network needs two or more")
     if examples.kind == "spikes" and settings.noise_db is not None:
-        raise FalconError("spikes have no noise to add; say --no-noise")
+        raise FalconError("spikes take no noise; add --no-noise")
     space = make_space(settings.space, samples_of(examples), settings.limits, settings.profile)
     if not space.candidates:
         raise FalconError(_why_empty(settings.limits, space.designs, space.unfit, space.excluded))
@@ -207,12 +207,12 @@ def _contest(
         watch.notice(f"    {len(failed)} of {len(rows)} trials failed, see {folder / TRIALS}")
     if not any(row["state"] == "complete" for row in rows):
         reason = failed[0]["error"] if failed else "all were above --within-mj once they spiked"
-        raise FalconError(f"no trial came to its end: {reason}")
+        raise FalconError(f"no trial finished: {reason}")
     write_json(folder / TRIALS, rows)
 
 
 def _child(watch: Watch, workers: Workers) -> Watch:
-    """Bars of several processes would overwrite each other: these speak in lines."""
+    """Bars of several processes would overwrite each other: these print lines."""
     if workers.count == 1 and workers.engine == "local":
         return watch
     return _Lines(watch) if workers.engine == "local" else SILENT
@@ -234,8 +234,8 @@ def _designs(
     best: dict[int, dict[str, Any]] = {}
     for row in trials:
         if row["state"] == "complete":
-            held = best.get(row["band"])
-            if held is None or row["scores"][last]["score"] > held["scores"][last]["score"]:
+            leader = best.get(row["band"])
+            if leader is None or row["scores"][last]["score"] > leader["scores"][last]["score"]:
                 best[row["band"]] = row
     contest = replace(_contest_of(settings, drawn, watch), watch=_child(watch, workers))
     calls = [

@@ -62,7 +62,7 @@ def _rows(
     contest: Contest, session: Session, judge: Judge, qat: Recipe, checkpoint: Path, model: Qnn,
     delays: Delays, out: Path,
 ) -> dict[str, dict[str, Any]]:  # fmt: skip
-    """The design and its rivals: what they cost, and how many validation clips they label rightly.
+    """The design and its rivals: what they cost, and how many validation clips they get right.
 
     The three kinds of QNN are one network timed in three ways. With one slot SNN and QNN are the
     same thing; that rival starts from the QNN's weights and trains as long as the adaptation.

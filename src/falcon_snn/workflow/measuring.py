@@ -31,7 +31,7 @@ QNN = "qnn"  # the schedule of a network without slots
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How many clips of a split a network labels rightly."""
+    """How many clips of a split a network labels correctly."""
 
     schedule: str
     delays: Delays | None  # None: the QNN
@@ -46,7 +46,7 @@ class Evaluation:
 
     @property
     def mean_recall(self) -> float:
-        """Percent, every class counting alike."""
+        """Percent, every class counting the same."""
         return sum(self.recall.values()) / len(self.recall)
 
     @property
@@ -59,7 +59,7 @@ class Evaluation:
 def evaluation(
     schedule: str, delays: Delays | None, found: torch.Tensor, examples: "Examples"
 ) -> Evaluation:
-    """Predictions beside the labels."""
+    """Predictions compared with the labels."""
     labels, right = examples.labels.cpu(), found.cpu() == examples.labels.cpu()
     recall = {
         word: 100.0 * float(right[labels == label].double().mean())
@@ -175,7 +175,7 @@ def energy(
 
 
 def default_schedules(metadata: Metadata) -> list[str]:
-    """What is measured where nothing is asked for."""
+    """What is measured by default."""
     return ["fastest"] if metadata.delays is None else ["own"]
 
 
@@ -185,10 +185,10 @@ def measure(
 ) -> Measured:  # fmt: skip
     """Accuracy and energy in one pass; no delays mean the QNN."""
 
-    def told() -> Iterator[tuple[torch.Tensor, torch.Tensor | None]]:
+    def counted_batches() -> Iterator[tuple[torch.Tensor, torch.Tensor | None]]:
         for x, lengths in batches(examples, snn.device):
             yield x, lengths
             advance(len(x))
 
-    measured, found = schedule_energy(snn, told(), delays, profile, backend)
+    measured, found = schedule_energy(snn, counted_batches(), delays, profile, backend)
     return Measured(evaluation(name, delays, found, examples), measured)

@@ -113,7 +113,7 @@ class Model:
     def evaluate(
         self, data: Data, split: str = "validation", schedule: str | None = None
     ) -> measuring.Evaluation:
-        """How many clips of a split it labels rightly."""
+        """How many clips of a split it labels correctly."""
         return measuring.evaluate(self.path, data, split=split, schedule=schedule)
 
     def energy(

@@ -72,7 +72,7 @@ def network_for(name: str, examples: "Examples", slots: int | None = None) -> Ne
     if channels > 1 or pixels % 4:
         raise FalconError(
             f"network '{name}' takes samples of two axes, the second a multiple of 4; these are "
-            f"{lines} x {pixels} x {channels}: take a Kestrel, or write one of your own "
+            f"{lines} x {pixels} x {channels}: use a Kestrel, or write one of your own "
             "(--network FILE.py:FUNCTION)"
         )
     config = replace(
@@ -86,7 +86,7 @@ def network_for(name: str, examples: "Examples", slots: int | None = None) -> Ne
 def _demand_known(name: str) -> None:
     if name not in BUILT_IN:
         known = ", ".join(BUILT_IN)
-        raise FalconError(f"unknown network '{name[:80]}'; choose one of {known}, FILE.py:FUNCTION")
+        raise FalconError(f"unknown network '{name[:80]}'; choose {known} or FILE.py:FUNCTION")
 
 
 def own_network(text: str, examples: "Examples", slots: int) -> "Qnn":
@@ -118,7 +118,7 @@ def _call(text: str) -> Any:
     file, _, function = text.rpartition(":")
     path = Path(file)
     if path.suffix != ".py" or not path.is_file() or not function.isidentifier():
-        raise FalconError(f"--network '{text[:80]}': no such file, or no FILE.py:FUNCTION")
+        raise FalconError(f"--network '{text[:80]}': no such file, or not FILE.py:FUNCTION")
     spec = importlib.util.spec_from_file_location(f"falcon_own_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
@@ -147,14 +147,14 @@ def qnn_for(text: str, examples: "Examples", slots: int | None) -> "Qnn":
     model = own_network(text, examples, 7 if slots is None else slots)
     if slots is not None and model.network.slots != slots:
         raise FalconError(
-            f"{text}: has {model.network.slots} slots; leave out --slots, or equal it"
+            f"{text}: has {model.network.slots} slots; leave out --slots, or give the same"
         )
     demand_fit(model.network, examples)
     return model
 
 
 def demand_fit(network: Network, examples: "Examples") -> None:
-    """Refuse data of another shape or another number of classes than the network's."""
+    """Refuse data whose shape or number of classes is not the network's."""
     network.source.fit(examples.x[:1])
     if len(examples.words) != network.classes:
         raise FalconError(
@@ -226,7 +226,7 @@ def _read_graph(path: Path, slots: int | None, qk_prefix: int | None) -> Graph:
 
 
 def graph_with_prefix(graph: Graph, qk_prefix: int | None) -> Graph:
-    """The same graph whose Q and K wait for other slots; None: for all."""
+    """The same graph whose Q and K wait for another number of slots; None: for all."""
     stages = tuple(
         replace(stage, prefix=qk_prefix) if stage.kind == "quantise" else stage
         for stage in graph.stages

@@ -48,13 +48,13 @@ class SearchSettings:
     evaluations: int | None = None  # schedules that frontier evaluates; None: 10 per boundary
     split_half: bool = False  # search on one half of validation, report on the other
     limit: int | None = None  # clips; None: all
-    random: int = 10  # random schedules beside each chosen one
+    random: int = 10  # random schedules to compare with each chosen one
     seed: int = 1  # of the random schedules
     engine: str = "local"
     workers: int = 2
     ray_address: str | None = None
     device: str = "auto"
-    chips: int = 0  # of the profile, that must agree about a clip; 0: the ideal chip
+    chips: int = 0  # of the profile, most of which must agree on a clip; 0: the ideal chip
 
     def __post_init__(self) -> None:
         for key, allowed in (("method", METHODS), ("engine", ENGINES), ("device", DEVICES)):
@@ -70,7 +70,7 @@ class SearchSettings:
             value = getattr(self, key)
             if value is not None and (not isfinite(value) or value < 0):
                 name = key.replace("_", "-")
-                raise FalconError(f"--{name} is {value}; it must be a number from 0 on")
+                raise FalconError(f"--{name} is {value}; it must be 0 or more")
         for key in ("random", "chips"):
             if getattr(self, key) < 0:
                 raise FalconError(f"--{key} is {getattr(self, key)}; it must be 0 or more")
@@ -173,7 +173,7 @@ def predictor_of(
 def _facts(
     checkpoint: Path, data: Data, settings: SearchSettings, profile: Profile
 ) -> dict[str, Any]:
-    """What the result says about its origin, and what a resumed search must equal."""
+    """What the result says about its origin, and what a resumed search must match."""
     known: dict[str, Any] = {
         "tau": settings.tau, "eps": settings.eps, "delta_max": settings.delta_max,
         "seed": settings.seed,

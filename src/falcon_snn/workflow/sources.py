@@ -28,7 +28,7 @@ def device() -> "torch.device":
 
 
 def data_source(data: Data) -> str:
-    """The source as text; arrays are kept in the cache under a name of their content."""
+    """The source as text; arrays are kept in the cache under a name made from their content."""
     if not isinstance(data, Mapping):
         return str(data)
     from falcon_snn.data.cache import cache_folder, key_of

@@ -96,13 +96,13 @@ class Run:
         )
 
     def demand_own(self) -> None:
-        """Refuse a folder that holds something and is no run's, before anything is written."""
+        """Refuse a folder that holds something and is not a run's, before anything is written."""
         if not os.path.lexists(self.folder):
             return
         if not self.folder.is_dir():
             raise FalconError(f"{self.folder}: is not a folder; choose another --out")
-        held = [name for name in os.listdir(self.folder) if not _is_of_a_kill(name)]
-        if held and not _is_run(self.folder / RUN_FILE):
+        present = [name for name in os.listdir(self.folder) if not _is_of_a_kill(name)]
+        if present and not _is_run(self.folder / RUN_FILE):
             raise FalconError(
                 f"{self.folder}: holds files and is not the folder of a run; "
                 "choose a new or an empty folder as --out"
@@ -117,27 +117,27 @@ class Run:
         _open_marked(folder, step.name)
         there, known = set(_listing(folder)), record.get("files", record.get("left"))
         if known is None:  # killed, or the record is lost
-            beside = there & set(record.get("beside", ()))
-            unsure = there - beside
+            foreign = there & set(record.get("beside", ()))
+            unsure = there - foreign
         else:
-            beside, unsure = there - set(known), there & set(record.get("unsure", ()))
+            foreign, unsure = there - set(known), there & set(record.get("unsure", ()))
         if record.get("inputs") != inputs or "files" in record:
             if unsure:
                 raise FalconError(
                     f"{folder}: step '{step.name}' was cut off here, and {min(unsure)} may be its "
                     "own or yours; delete this folder to start the step anew"
                 )
-            _remove(folder, there - beside)
-        working = {"inputs": inputs, "beside": sorted(beside), "unsure": sorted(unsure)}
+            _remove(folder, there - foreign)
+        working = {"inputs": inputs, "beside": sorted(foreign), "unsure": sorted(unsure)}
         write_json(path, working)
         began = time.monotonic()
         try:
             step.work(self, folder)
         except BaseException:
-            write_json(path, {**working, "left": sorted(set(_listing(folder)) - beside)})
+            write_json(path, {**working, "left": sorted(set(_listing(folder)) - foreign)})
             raise
         seconds = round(time.monotonic() - began, 1)
-        files = {name: sha256_of(folder / name) for name in _listing(folder) if name not in beside}
+        files = {name: sha256_of(folder / name) for name in _listing(folder) if name not in foreign}
         write_json(path, {**working, "seconds": seconds, "files": files})
         return seconds
 
@@ -156,7 +156,7 @@ def execute_steps(job: Run, steps: Sequence[Step], watch: Watch, only: str | Non
         if only is not None and step.name != only:
             if step.name in _needed(steps, only):
                 raise FalconError(
-                    f"step '{only}' needs '{step.name}', whose result is not there or was made "
+                    f"step '{only}' needs '{step.name}', whose result is missing or was made "
                     "with other settings; run without --only"
                 )
             continue
@@ -222,7 +222,7 @@ def _listing(folder: Path) -> list[str]:
 
 
 def _remove(folder: Path, names: Iterable[str]) -> None:
-    """Remove files, and the folders in `folder` that become empty by that."""
+    """Remove files, and the folders in `folder` that this leaves empty."""
     for name in names:
         path = folder / name
         path.unlink()

@@ -67,11 +67,11 @@ class Session:
 
     @property
     def leads(self) -> bool:
-        """Whether this process speaks; with several, only the first does."""
+        """Whether this process reports; with several, only the first does."""
         return bool(self.fabric.global_rank == 0)
 
     def locked(self, out: Path) -> AbstractContextManager[None]:
-        """Hold the folder of the training; of several processes, the first does for all."""
+        """Lock the folder of the training; of several processes, the first does it for all."""
         return locked(out) if self.leads else nullcontext()
 
 
@@ -98,7 +98,7 @@ def open_training(
     on_gpu = torch.cuda.is_available()
     available = torch.cuda.device_count() if on_gpu else max(1, devices)
     if not 1 <= devices <= available:
-        raise FalconError(f"{devices} devices; this machine has 1..{available}")
+        raise FalconError(f"{devices} devices; choose 1..{available} on this machine")
     if not 0 <= seed < 1 << 40:
         raise FalconError(f"seed is {str(seed)[:40]}; it must lie in 0..2^40")
     torch.backends.cudnn.benchmark = on_gpu
@@ -121,15 +121,15 @@ def open_training(
         noise = load_noise(source) if noisy else torch.zeros(0)
         validation = load_examples(source, "validation")
     try:
-        told = watch if fabric.global_rank == 0 else SILENT
-        yield Session(fabric, training, noise, validation, seed, told)
+        own_watch = watch if fabric.global_rank == 0 else SILENT
+        yield Session(fabric, training, noise, validation, seed, own_watch)
     finally:
         if devices > 1 and torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
 
 
 def read_recipe(name: str, source: str | Path, data: Data, epochs: int | None = None) -> Recipe:
-    """The recipe of a phase; of one that comes along, only the augmentation that fits the data.
+    """The recipe of a phase; of a shipped one, only the augmentation that fits the data.
 
     Those are made for sound: speed and noise need recordings, masks need a time axis.
     """
@@ -157,11 +157,11 @@ def run_phase(
     session: Session, recipe: Recipe, start: Start, out: Path, *, resume: bool = False,
     compiled: bool | None = None, after_epoch: Callable[[int], None] = lambda epoch: None,
 ) -> EpochResult:  # fmt: skip
-    """Train one phase into a folder; `after_epoch` hears of every epoch and may end it (raise)."""
+    """Train one phase into a folder; `after_epoch` is called after each and may end it (raise)."""
     teachers = []
     for path in start.teachers:
-        teacher, held = load_teacher(path)
-        demand_words(path, held.words, session.training.words)
+        teacher, metadata = load_teacher(path)
+        demand_words(path, metadata.words, session.training.words)
         asked = teacher.folded() if isinstance(teacher, Teacher) else teacher
         teachers.append(session.fabric.to_device(asked.requires_grad_(False)))
     device = session.fabric.device
@@ -198,7 +198,7 @@ def run_phase(
             return train_loop(job, session.fabric, count)
     except KeyboardInterrupt:
         if not ended:
-            raise Stopped(f"stopped in epoch 1 of {name}", "nothing is kept of it") from None
+            raise Stopped(f"stopped in epoch 1 of {name}", "nothing of it is kept") from None
         raise Stopped(f"stopped after epoch {ended} of {name}") from None
 
 
@@ -269,8 +269,8 @@ def _model(
     model = qnn_for(network, examples, slots)
     if init is None:
         return model
-    first, held = load_model(init)
-    demand_words(init, held.words, examples.words)
+    first, metadata = load_model(init)
+    demand_words(init, metadata.words, examples.words)
     first = with_slots(first, model.network.slots)
     demand_same_network(init, first.network, model.network)
     return first
@@ -286,7 +286,7 @@ def adapt(
     """Adapt a network to a schedule, phase after phase; the best validation accuracy in percent.
 
     `out/best.safetensors` is the best epoch of all phases. With a profile every step runs on
-    another of its chips: the network learns to stand their errors.
+    another of its chips: the network learns to withstand their errors.
     """
     recipes = recipes or {}
     plans = {

@@ -86,7 +86,7 @@ def random_schedules(design: Design, number: int, seed: int) -> dict[str, Delays
 
 
 def random_inputs(network: Network, clips: int, seed: int) -> Tensor:
-    """Inputs of a network [clip, line, pixel, channel] that are no data."""
+    """Random inputs of a network [clip, line, pixel, channel]."""
     draw, source = torch.Generator().manual_seed(seed), network.source
     shape = (clips, *source.input)
     if source.given:

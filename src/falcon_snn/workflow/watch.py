@@ -1,4 +1,4 @@
-"""What a long job tells while it works; this one says nothing, the commands' draws bars."""
+"""What a long job reports while it works; this one says nothing, the commands' draws bars."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ class Watch:
 
     @contextmanager
     def phase(self, name: str, epochs: int, steps: int, done: int = 0) -> Iterator[EpochWatch]:
-        """A phase of training; an epoch has so many steps, and so many epochs are done already."""
+        """A phase of training; an epoch has `steps` steps, and `done` epochs are done."""
         yield lambda clips, ended: None
 
     @contextmanager

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Readout(Stage):
-    """The last stage of every network; it stands behind the timed core."""
+    """The last stage of every network; it comes after the timed core."""
 
     source: str
     classes: int
@@ -170,4 +170,4 @@ class Readout(Stage):
         export.readout(self)
 
     def verilog(self, design: Any) -> None:
-        """It stands behind the timed core."""
+        """It comes after the timed core."""

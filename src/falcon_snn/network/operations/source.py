@@ -1,8 +1,8 @@
-"""The source: real numbers to counts to spikes. It stands before the timed core.
+"""The source: real numbers to counts to spikes. It comes before the timed core.
 
 Inputs become 8-bit integers, (x - zero) * levels. Their counts come from a convolution and a step
 that are learned (Falcon's encoder), from a learned step alone (pixels), or are the inputs as given
-(spike counts). A count's spikes are spread evenly over the slots or stand in the first of them.
+(spike counts). A count's spikes are spread evenly over the slots or fill the first of them.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Source(Stage):
             known = ", ".join(ENCODINGS)
             raise FalconError(f"{where}: unknown encoding '{self.encoding}'; choose {known}")
         if self.given and self.product:
-            raise FalconError(f"{where}: counts as given pass no convolution")
+            raise FalconError(f"{where}: counts as given take no convolution")
         if self.product is None:
             return self.input
         if self.product.pool != (1, 1) or self.product.groups != 1:
@@ -112,7 +112,7 @@ class Source(Stage):
         return (x * self.levels).round().clamp(-LARGEST, LARGEST)
 
     def module(self, network: Network) -> Part:
-        """Weights if there are some, and the counter; a source has no threshold to tune."""
+        """Weights if there are any, and the counter; a source has no threshold to tune."""
         from falcon_snn.network.parts import Part, Weights
         from falcon_snn.network.quantise import Counter
 
