@@ -10,7 +10,7 @@ from tests.training_data import write_spikes
 
 from falcon_snn.cli.main import main
 from falcon_snn.errors import FalconError
-from falcon_snn.workflow.steps import MARKER, Run, Step
+from falcon_snn.workflow.steps import MARKER, Run, RunStep
 
 
 def write(run: Run, folder: Path) -> None:
@@ -20,7 +20,7 @@ def write(run: Run, folder: Path) -> None:
     (folder / "result.json").write_text(str(run.settings["size"]))
 
 
-STEP = Step("train", "writes", write, uses=("size",))
+STEP = RunStep("train", "writes", write, uses=("size",))
 
 
 def run_of(tmp_path: Path, size: int = 1) -> Run:
@@ -68,7 +68,7 @@ def test_what_a_new_start_no_longer_writes_is_removed(tmp_path: Path) -> None:
     folder = run_of(tmp_path).path("train")
     half = folder / ".result.json.0123abcd-77-abcd_123.json"
     half.write_text("{")
-    run_of(tmp_path, 2).execute(Step("train", "writes less", less, uses=("size",)))
+    run_of(tmp_path, 2).execute(RunStep("train", "writes less", less, uses=("size",)))
     assert names(folder) == {MARKER, "result.json"}
 
 
@@ -108,14 +108,14 @@ def test_a_step_that_failed_starts_anew_without_its_own_files_only(tmp_path: Pat
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_of(tmp_path).execute(Step("train", "fails", fail, uses=("size",)))
+        run_of(tmp_path).execute(RunStep("train", "fails", fail, uses=("size",)))
     folder = run_of(tmp_path).path("train")
     (folder / "mine.json").write_text("mine")
 
     def look(run: Run, folder: Path) -> None:
         assert names(folder) == {MARKER, "mine.json"}
 
-    run_of(tmp_path, 2).execute(Step("train", "looks", look, uses=("size",)))
+    run_of(tmp_path, 2).execute(RunStep("train", "looks", look, uses=("size",)))
 
 
 def test_after_a_kill_only_the_same_step_goes_on(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_after_a_kill_only_the_same_step_goes_on(tmp_path: Path) -> None:
 
     child = os.fork()
     if child == 0:
-        run.execute(Step("train", "dies", die, uses=("size",)))
+        run.execute(RunStep("train", "dies", die, uses=("size",)))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     folder = run.path("train")
     (folder / "mine.json").write_text("mine")

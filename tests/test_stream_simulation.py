@@ -10,11 +10,11 @@ from tests.random_graphs import PAPER, random_graph, random_profile
 from falcon_snn.hardware.profile import Profile
 from falcon_snn.pipeline.graph import Graph
 from falcon_snn.pipeline.steps import qnn_plan, snn_plan
-from falcon_snn.pipeline.throughput import Stream, Throughput, measure_throughput
+from falcon_snn.pipeline.throughput import SampleStream, Throughput, measure_throughput
 from falcon_snn.workflow.networks import built_in, delays_of
 
 
-def assert_runs_as_promised(stream: Stream, network: Network, samples: int) -> None:
+def assert_runs_as_promised(stream: SampleStream, network: Network, samples: int) -> None:
     """Every stage of every sample takes its engine at the promised cycle, and gives it back then.
 
     The simulation hands an engine to one stage at a time, so a clash would make a stage late.

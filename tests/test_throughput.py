@@ -15,7 +15,7 @@ from falcon_snn.pipeline.graph import Graph
 from falcon_snn.pipeline.resources import count_resources, sharing_curve
 from falcon_snn.pipeline.steps import qnn_plan, snn_plan
 from falcon_snn.pipeline.sweep import parse_values
-from falcon_snn.pipeline.throughput import Stream, measure_throughput
+from falcon_snn.pipeline.throughput import SampleStream, measure_throughput
 from falcon_snn.pipeline.timing import time_snn
 from falcon_snn.workflow.networks import Timed, built_in
 from falcon_snn.workflow.sweep import Setup, examine_claims, sweep
@@ -25,7 +25,7 @@ MEDIUM = built_in("medium", "gsc").graph
 FAST = dict.fromkeys(MEDIUM.boundaries, 1)
 
 
-def overlaps(stream: Stream, samples: int) -> bool:
+def overlaps(stream: SampleStream, samples: int) -> bool:
     """Whether two stages of the first samples are on a resource at once, by brute force."""
     by_resource: dict[str, list[tuple[int, int]]] = {}
     for sample in range(samples):

@@ -20,7 +20,7 @@ from falcon_snn.cli.main import app
 from falcon_snn.errors import FalconError, Stopped
 from falcon_snn.neuron import layers
 from falcon_snn.training.loop import EpochResult
-from falcon_snn.training.step import Step
+from falcon_snn.training.step import TrainingStep
 from falcon_snn.workflow import searching
 from falcon_snn.workflow.steps import Run
 
@@ -56,9 +56,9 @@ def test_one_line_per_epoch_where_stderr_is_no_terminal(data: Path, quick: Path)
 def test_ctrl_c_says_how_to_go_on(data: Path, quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = quick.parent / "qnn"
     words = ("--data", data, "--recipe", quick, "--out", out)
-    plain, calls = Step.__call__, 0
+    plain, calls = TrainingStep.__call__, 0
 
-    def stopping(step: Step, batch: Any) -> None:
+    def stopping(step: TrainingStep, batch: Any) -> None:
         nonlocal calls
         calls += 1
         if calls == 8:  # in epoch 3
@@ -66,7 +66,7 @@ def test_ctrl_c_says_how_to_go_on(data: Path, quick: Path, monkeypatch: pytest.M
         plain(step, batch)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Step, "__call__", stopping)
+        patched.setattr(TrainingStep, "__call__", stopping)
         stopped = train(*words)
     assert stopped.exit_code == 130
     assert stopped.stderr.splitlines()[-1] == "stopped after epoch 2 of qnn; go on with --resume"

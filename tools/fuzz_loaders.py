@@ -45,7 +45,7 @@ from falcon_snn.training.checkpoint import Metadata, load_teacher, prefixed, sav
 from falcon_snn.training.export import load_network, save_network
 from falcon_snn.training.loop import LAST, _State
 from falcon_snn.training.recipe import load_recipe
-from falcon_snn.workflow.steps import Run, Step
+from falcon_snn.workflow.steps import Run, RunStep
 
 FULL = dict.fromkeys(NETWORK.boundaries, NETWORK.slots)
 
@@ -263,7 +263,7 @@ def _write_step(run: Run, folder: Path) -> None:
     write_json(folder / "facts.json", {"a": 1})
 
 
-_STEP = Step("only", "writes a file", _write_step, uses=("size",))
+_STEP = RunStep("only", "writes a file", _write_step, uses=("size",))
 
 
 def _run_of(folder: Path) -> Run:

@@ -46,7 +46,7 @@ class Header(NamedTuple):
     dtype: np.dtype[Any]
 
 
-class Part(NamedTuple):
+class SplitPart(NamedTuple):
     """The samples of one split: rows of an array, and their classes."""
 
     array: str
@@ -60,7 +60,7 @@ class ArraySet:
 
     path: Path
     words: tuple[str, ...]
-    parts: dict[str, Part]
+    parts: dict[str, SplitPart]
     headers: dict[str, Header]
 
     def shape(self, split: str) -> tuple[int, ...]:
@@ -103,7 +103,7 @@ def open_arrays(path: Path) -> ArraySet:
         labels["train"] = labels["train"][rows["train"]]
     _check_trained(path, labels, words)
     parts = {
-        split: Part(f"x_{name if name in names else 'train'}", rows[name], labels[name])
+        split: SplitPart(f"x_{name if name in names else 'train'}", rows[name], labels[name])
         for split, name in PARTS.items()
     }
     return ArraySet(path, words, parts, headers)

@@ -18,7 +18,7 @@ TAGS = ("measured", "inferred", "fitted", "assumed")
 RANGES = ("exact", "unit", "least-squares", "quantile")  # see `network/calibrate.py`
 
 
-class Source(NamedTuple):
+class ValueSource(NamedTuple):
     """Where a value comes from."""
 
     tag: str  # one of TAGS
@@ -46,7 +46,7 @@ class Profile:
     """One chip. The metadata of a field says its section of the file and what it may be."""
 
     name: str
-    sources: dict[str, Source] = field(default_factory=dict, repr=False, compare=False)
+    sources: dict[str, ValueSource] = field(default_factory=dict, repr=False, compare=False)
 
     t_set_ns: float = _number("analog", 0, 1e6, "input set-up and array settling")
     t_adc_ns: float = _number("analog", 0.001, 1e6, "one conversion")
@@ -356,7 +356,7 @@ def parse_profile(text: str, file: str) -> Profile:
     for key in KEYS.values():
         if key.name not in values and key.default is not None:
             values[key.name] = key.default
-            sources[key.name] = Source("assumed", "not in the file; this is the default")
+            sources[key.name] = ValueSource("assumed", "not in the file; this is the default")
         elif key.name not in values and not key.optional:
             raise FalconError(f"{file}: [{key.section}] {key.name} is missing; {key.allowed}")
     try:
@@ -365,7 +365,7 @@ def parse_profile(text: str, file: str) -> Profile:
         raise FalconError(f"{file}: {error}") from None
 
 
-def _values_of(file: str, like: object) -> tuple[dict[str, Any], dict[str, Source]]:
+def _values_of(file: str, like: object) -> tuple[dict[str, Any], dict[str, ValueSource]]:
     """The values and sources of the shipped profile that a file starts from, if it names one."""
     if like is None:
         return {}, {}
@@ -391,7 +391,7 @@ def _all_keys(section: str) -> str:
     return "allowed: " + ", ".join(key.name for key in KEYS.values() if key.section == section)
 
 
-def _value(file: str, key: Key, entry: object) -> tuple[Any, Source]:
+def _value(file: str, key: Key, entry: object) -> tuple[Any, ValueSource]:
     where = f"{file}: [{key.section}] {key.name}"
     shape = f'{{ value = ..., tag = "{"|".join(TAGS)}", source = "..." }}'
     if not isinstance(entry, dict) or set(entry) != {"value", "tag", "source"}:
@@ -403,7 +403,7 @@ def _value(file: str, key: Key, entry: object) -> tuple[Any, Source]:
     if not key.accepts(entry["value"]):
         raise FalconError(f"{where} = {entry['value']!r}; {key.allowed}")
     value = float(entry["value"]) if key.kind is float else entry["value"]
-    return value, Source(entry["tag"], entry["source"])
+    return value, ValueSource(entry["tag"], entry["source"])
 
 
 def _exact(value: float) -> Fraction:

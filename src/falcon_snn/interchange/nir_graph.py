@@ -6,7 +6,7 @@ from typing import Any
 
 from falcon_snn.errors import FalconError
 from falcon_snn.interchange.nir_files import described, read_nir_file, understood
-from falcon_snn.interchange.stage_builder import Signal, StageBuilder, Weights, Window
+from falcon_snn.interchange.stage_builder import LayerWeights, Signal, StageBuilder, Window
 from falcon_snn.pipeline.graph import INPUT, Graph
 
 FIRES = ("IF", "LIF", "CubaLIF", "Threshold")
@@ -66,13 +66,13 @@ class _Import(StageBuilder):
         return self.weigh(name, x, _weights(kind, node), _positions(node))
 
 
-def _weights(kind: str, node: Any) -> Weights:
+def _weights(kind: str, node: Any) -> LayerWeights:
     if kind in ("Linear", "Affine"):
-        return Weights(channels=node.weight.shape[-1], columns=node.weight.shape[-2])
+        return LayerWeights(channels=node.weight.shape[-1], columns=node.weight.shape[-2])
     outputs, channels, *kernel = node.weight.shape
     strides = (int(node.stride),) if kind == "Conv1d" else _pair(node.stride)
     groups = int(node.groups)
-    return Weights(channels, outputs // groups, groups, Window(tuple(kernel), strides))
+    return LayerWeights(channels, outputs // groups, groups, Window(tuple(kernel), strides))
 
 
 def _positions(node: Any) -> int:

@@ -33,7 +33,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Weights:
+class LayerWeights:
     """A layer of weights: what one of its arrays takes and gives, and how many there are."""
 
     channels: int  # inputs of an array at one position
@@ -48,7 +48,7 @@ class Signal:
 
     stage: str = ""  # the firing stage, or `input`
     window: Window = Window()  # pooling since then
-    weights: Weights | None = None
+    weights: LayerWeights | None = None
     layer: str = ""  # name of the weights
     positions: int = 1
     parts: tuple["Signal", ...] = ()
@@ -64,7 +64,7 @@ class StageBuilder:
 
     stages: list[Stage] = field(default_factory=list)
 
-    def weigh(self, name: str, x: Signal, weights: Weights, positions: int) -> Signal:
+    def weigh(self, name: str, x: Signal, weights: LayerWeights, positions: int) -> Signal:
         if not x.is_spikes:
             raise FalconError(
                 f"layer '{name}' takes sums that no neurons have fired on; "

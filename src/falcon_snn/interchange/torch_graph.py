@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from falcon_snn.errors import FalconError
-from falcon_snn.interchange.stage_builder import Signal, StageBuilder, Weights, Window
+from falcon_snn.interchange.stage_builder import LayerWeights, Signal, StageBuilder, Window
 from falcon_snn.interchange.torch_reader import Op, read_module
 from falcon_snn.pipeline.graph import INPUT, Graph
 
@@ -49,10 +49,10 @@ def _add(builder: StageBuilder, op: Op, inputs: list[Signal]) -> Signal:
         return x
     layer = op.layer
     if isinstance(layer, nn.Linear):
-        weights = Weights(layer.in_features, layer.out_features)
+        weights = LayerWeights(layer.in_features, layer.out_features)
         return builder.weigh(op.name, x, weights, prod(op.shape[1:-1]))
     assert isinstance(layer, nn.Conv1d | nn.Conv2d)
     groups, window = layer.groups, Window(tuple(layer.kernel_size), tuple(layer.stride))
     columns = layer.out_channels // groups
-    weights = Weights(layer.in_channels // groups, columns, groups, window)
+    weights = LayerWeights(layer.in_channels // groups, columns, groups, window)
     return builder.weigh(op.name, x, weights, prod(op.shape[2:]))

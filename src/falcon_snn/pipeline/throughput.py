@@ -34,7 +34,7 @@ class Limit(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Stream:
+class SampleStream:
     """A periodic stream: sample k does what sample 0 does, k intervals later."""
 
     plan: Plan
@@ -58,8 +58,8 @@ class Throughput:
     """Two ways to run a stream, and what limits it."""
 
     limits: tuple[Limit, ...]  # the most occupied resource first
-    densest: Stream  # the shortest interval; stages wait for shared engines
-    undisturbed: Stream  # the shortest interval at which a sample is as fast as alone
+    densest: SampleStream  # the shortest interval; stages wait for shared engines
+    undisturbed: SampleStream  # the shortest interval at which a sample is as fast as alone
 
 
 def measure_throughput(plan: Plan) -> Throughput:
@@ -77,12 +77,12 @@ def measure_throughput(plan: Plan) -> Throughput:
     # A stage that has its resource to itself already fits; only the others are tried again.
     users = Counter(span.resource for span in alone.spans)
     sharing = tuple(span for span in alone.spans if users[span.resource] > 1)
-    while clash(Stream(plan, interval, alone.ends, sharing)):
+    while clash(SampleStream(plan, interval, alone.ends, sharing)):
         interval += 1
-    return Throughput(limits, densest, Stream(plan, interval, alone.ends, alone.spans))
+    return Throughput(limits, densest, SampleStream(plan, interval, alone.ends, alone.spans))
 
 
-def occupation(stream: Stream) -> tuple[Limit, ...]:
+def occupation(stream: SampleStream) -> tuple[Limit, ...]:
     """Cycles for which one sample keeps each resource, longest first."""
     total: dict[str, int] = {}
     for span in stream.spans:
@@ -91,7 +91,7 @@ def occupation(stream: Stream) -> tuple[Limit, ...]:
     return tuple(Limit(resource, cycles) for resource, cycles in ordered)
 
 
-def clash(stream: Stream) -> bool:
+def clash(stream: SampleStream) -> bool:
     """Whether two stages, of any two samples, would want a resource at the same time."""
     by_resource: dict[str, list[Span]] = {}
     for span in stream.spans:
@@ -102,7 +102,7 @@ def clash(stream: Stream) -> bool:
     return False
 
 
-def _place(plan: Plan, interval: int, placing: Placing) -> Stream:
+def _place(plan: Plan, interval: int, placing: Placing) -> SampleStream:
     """Place stages in network order, each as early as inputs and shared resources allow.
 
     `early` takes the first gap that fits. `packed` puts a stage right after or right before
@@ -126,7 +126,7 @@ def _place(plan: Plan, interval: int, placing: Placing) -> Stream:
                     found.append(start)
             start, end = _run_from(plan, indices, ends, min(found, default=first[0]))
         spans.append(Span(stage, resource, start, end))
-    return Stream(plan, interval, tuple(ends), tuple(spans))
+    return SampleStream(plan, interval, tuple(ends), tuple(spans))
 
 
 def _run_from(plan: Plan, indices: list[int], ends: list[int], earliest: int) -> tuple[int, int]:

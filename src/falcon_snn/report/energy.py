@@ -9,7 +9,7 @@ from typing import Any
 
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.energy import CONDUCTION, STATIC, TILE_SUMS, Operations, arithmetic_pj
-from falcon_snn.hardware.profile import KEYS, Profile, Source, with_value
+from falcon_snn.hardware.profile import KEYS, Profile, ValueSource, with_value
 from falcon_snn.pipeline.energy import Energy, on_profile
 from falcon_snn.report.published import (
     ENERGY_ANALOG_MJ,
@@ -129,7 +129,9 @@ def fitted_profile(setting: str, main: Configuration) -> Profile:
     figure = dict.fromkeys(values, f"arithmetic energy is {ENERGY_ARITHMETIC_MJ[setting]}")
     figure[STATIC_KEY] = f"analog energy is {ENERGY_ANALOG_MJ[setting]}"
     sources = {
-        key: Source("fitted", f"so that the {text} mJ for {setting}, {main.name}, as in the paper")
+        key: ValueSource(
+            "fitted", f"so that the {text} mJ for {setting}, {main.name}, as in the paper"
+        )
         for key, text in figure.items()
     }
     changes: dict[str, Any] = {**values, "sources": profile.sources | sources}

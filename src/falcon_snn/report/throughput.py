@@ -9,7 +9,7 @@ from falcon_snn.hardware.profile import Profile
 from falcon_snn.pipeline.graph import Graph
 from falcon_snn.pipeline.resources import samples_per_s
 from falcon_snn.pipeline.steps import Plan, qnn_plan, snn_plan
-from falcon_snn.pipeline.throughput import Stream, Throughput, measure_throughput
+from falcon_snn.pipeline.throughput import SampleStream, Throughput, measure_throughput
 from falcon_snn.pipeline.timing import time_qnn, time_snn
 from falcon_snn.report.style import check_picture, save_figure
 
@@ -20,10 +20,10 @@ _PALETTE = ("#3b76af", "#e1812c", "#3a923a", "#b03030", "#845b97", "#8a6a52")
 
 def throughput_report(
     graph: Graph, delays: Mapping[str, int], profile: Profile
-) -> tuple[list[dict[str, Any]], dict[str, Stream]]:
+) -> tuple[list[dict[str, Any]], dict[str, SampleStream]]:
     """One row per network and setting of the engines, and the densest stream of each."""
     rows: list[dict[str, Any]] = []
-    streams: dict[str, Stream] = {}
+    streams: dict[str, SampleStream] = {}
     for sharing in SHARINGS:
         chip = replace(profile, engine_sharing=sharing)
         for network, plan, alone in (
@@ -60,7 +60,7 @@ def _row(
     }
 
 
-def draw_streams(path: Path, title: str, streams: Mapping[str, Stream]) -> None:
+def draw_streams(path: Path, title: str, streams: Mapping[str, SampleStream]) -> None:
     """The first samples of each stream: a row per array, engine and block, a colour per sample."""
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch
@@ -86,7 +86,7 @@ def draw_streams(path: Path, title: str, streams: Mapping[str, Stream]) -> None:
     save_figure(figure, path, [row for n, s in streams.items() for row in _span_rows(n, s)])
 
 
-def _span_rows(name: str, stream: Stream) -> list[dict[str, Any]]:
+def _span_rows(name: str, stream: SampleStream) -> list[dict[str, Any]]:
     """When each resource is busy with the first sample; the others follow at the interval."""
     us = stream.plan.profile.cycle_ns / 1000
     return [
@@ -96,7 +96,7 @@ def _span_rows(name: str, stream: Stream) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _resource_rows(stream: Stream) -> dict[str, int]:
+def _resource_rows(stream: SampleStream) -> dict[str, int]:
     names = dict.fromkeys(
         span.resource.removesuffix(".array")
         for span in stream.spans
@@ -105,7 +105,7 @@ def _resource_rows(stream: Stream) -> dict[str, int]:
     return {name: number for number, name in enumerate(names)}
 
 
-def _draw(axis: Any, stream: Stream, rows: Mapping[str, int]) -> None:
+def _draw(axis: Any, stream: SampleStream, rows: Mapping[str, int]) -> None:
     us = stream.plan.profile.cycle_ns / 1000
     for span in stream.spans:
         row = rows.get(span.resource.removesuffix(".array"))

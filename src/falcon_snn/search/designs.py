@@ -83,7 +83,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Space:
+class DesignSpace:
     """All candidates within the limits, and how many were not."""
 
     candidates: tuple[Candidate, ...]  # in order of latency
@@ -126,7 +126,7 @@ def parse_space(values: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 def make_space(
     values: Mapping[str, Any], samples: Samples, limits: Limits, profile: Profile
-) -> Space:
+) -> DesignSpace:
     """Every design of a space that stays within the limits."""
     configs = list(islice(_configs(values, samples), MOST_DESIGNS + 1))
     if len(configs) > MOST_DESIGNS:
@@ -148,7 +148,7 @@ def make_space(
         if not broken:
             found.append(Candidate(number, network, us, tiles, mj, _weights(network)))
     found.sort(key=lambda each: (each.latency_us, each.number))
-    return Space(tuple(found), len(configs), unfit, excluded)
+    return DesignSpace(tuple(found), len(configs), unfit, excluded)
 
 
 def _weights(network: Network) -> int:
@@ -201,7 +201,7 @@ def _fitting(config: KestrelConfig | FalconConfig) -> Network | None:
     return network
 
 
-def bands(space: Space, count: int) -> list[list[Candidate]]:
+def bands(space: DesignSpace, count: int) -> list[list[Candidate]]:
     """Candidates by latency: as many equal ranges as asked for, without the empty ones.
 
     Each is a contest of its own, since the slower network would nearly always win.

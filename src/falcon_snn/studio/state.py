@@ -12,7 +12,7 @@ from falcon_snn.files import parse_json
 from falcon_snn.hardware.profile import (
     KEYS,
     Profile,
-    Source,
+    ValueSource,
     load_profile,
     profile_toml,
     shipped_profiles,
@@ -271,7 +271,7 @@ def profile_file(state: StudioState) -> str:
     sources = dict(profile.sources)
     for key in KEYS:
         if getattr(profile, key) != getattr(base, key) and profile.sources == base.sources:
-            sources[key] = Source("assumed", "set in the studio")
+            sources[key] = ValueSource("assumed", "set in the studio")
     name = profile.name
     if name in shipped_profiles() and profile != base:
         name = f"{name}-changed"

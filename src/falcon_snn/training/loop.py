@@ -36,7 +36,7 @@ from falcon_snn.training.checkpoint import (
 )
 from falcon_snn.training.evaluate import on_device, validate
 from falcon_snn.training.recipe import Recipe, one_cycle
-from falcon_snn.training.step import Job, Step
+from falcon_snn.training.step import Job, TrainingStep
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -66,7 +66,7 @@ def train(job: Job, fabric: "Fabric", watch: Watch = lambda clips, ended: None) 
     state = _State(job, fabric)
     if state.epoch == job.recipe.epochs:
         return state.results[-1]
-    step = Step(job, fabric, state.optimiser)
+    step = TrainingStep(job, fabric, state.optimiser)
     validation = on_device(job.validation, fabric.device)
     while state.epoch < job.recipe.epochs:
         begin = time.perf_counter()

@@ -66,7 +66,7 @@ class _Spiking(nn.Module):
         return scores
 
 
-class Step:
+class TrainingStep:
     """Learns from one batch after the other; sums losses and hits on the device."""
 
     def __init__(self, job: Job, fabric: "Fabric", optimiser: torch.optim.Optimizer) -> None:

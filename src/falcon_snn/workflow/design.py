@@ -14,7 +14,7 @@ from falcon_snn.training.recipe import Recipe
 from falcon_snn.workflow.contest import Contest, import_optuna, studies, work
 from falcon_snn.workflow.designed import finish
 from falcon_snn.workflow.sources import Data, data_source, fingerprint, load_split
-from falcon_snn.workflow.steps import RUN_FILE, Run, Step, execute_steps
+from falcon_snn.workflow.steps import RUN_FILE, Run, RunStep, execute_steps
 from falcon_snn.workflow.training import demand_distilling, read_recipe, taught_by
 from falcon_snn.workflow.watch import SILENT, Watch
 from falcon_snn.workflow.workers import Workers
@@ -23,7 +23,7 @@ RESULT, TRIALS, SPACE, PAGE = "design.json", "trials.json", "space.json", "desig
 
 
 @dataclass(frozen=True)
-class Settings:
+class DesignSettings:
     """All that the result depends on."""
 
     data: str
@@ -62,7 +62,7 @@ def design(
     qnn = read_recipe("qnn", recipes.get("qnn", "qnn"), data, epochs)
     qat = read_recipe("qat", recipes.get("qat", "qat"), data, adapt_epochs)
     demand_distilling(teachers, [qnn, qat])
-    settings = Settings(
+    settings = DesignSettings(
         data=data_source(data), fingerprint=fingerprint(data, **taught_by(teachers)),
         space=read_space(space), limits=limits, profile=profile, bands=band_count, trials=trials,
         qnn_recipe=qnn, qat_recipe=qat, teachers=tuple(map(str, teachers)),
@@ -83,9 +83,13 @@ def design(
     return result
 
 
-def _steps(settings: Settings, drawn: "Drawn", workers: Workers, watch: Watch) -> list[Step]:
-    def step(name: str, does: str, do: Any, uses: tuple[str, ...], after: tuple[str, ...]) -> Step:
-        return Step(name, does, partial(do, settings, drawn, workers, watch), uses, after)
+def _steps(
+    settings: DesignSettings, drawn: "Drawn", workers: Workers, watch: Watch
+) -> list[RunStep]:
+    def step(
+        name: str, does: str, do: Any, uses: tuple[str, ...], after: tuple[str, ...]
+    ) -> RunStep:
+        return RunStep(name, does, partial(do, settings, drawn, workers, watch), uses, after)
 
     chip = ("space", "limits", "profile", "data", "fingerprint", "bands", "trials", "seed")
     training = ("qnn_recipe", "noise_db", "teachers")
@@ -107,7 +111,7 @@ class Drawn:
     bands: tuple[tuple[Candidate, ...], ...]
 
 
-def _candidates(settings: Settings) -> Drawn:
+def _candidates(settings: DesignSettings) -> Drawn:
     from falcon_snn.workflow.networks import samples_of
 
     examples = load_split(settings.data, "validation")
@@ -144,7 +148,7 @@ def _why_empty(limits: Limits, designs: int, unfit: int, excluded: Mapping[str, 
     return f"none of the {designs:,} designs is within the limits: {', '.join(parts)}"
 
 
-def _contest_of(settings: Settings, drawn: Drawn, watch: Watch) -> Contest:
+def _contest_of(settings: DesignSettings, drawn: Drawn, watch: Watch) -> Contest:
     return Contest(
         data=settings.data, bands=drawn.bands, limits=settings.limits, profile=settings.profile,
         recipe=settings.qnn_recipe, teachers=tuple(map(Path, settings.teachers)),
@@ -154,7 +158,7 @@ def _contest_of(settings: Settings, drawn: Drawn, watch: Watch) -> Contest:
 
 
 def _space(
-    settings: Settings, drawn: Drawn, workers: Workers, watch: Watch, run: Run, folder: Path
+    settings: DesignSettings, drawn: Drawn, workers: Workers, watch: Watch, run: Run, folder: Path
 ) -> None:
     watch.notice(
         f"    {drawn.counts['designs']:,} designs, {drawn.counts['within']:,} within the limits; "
@@ -173,7 +177,7 @@ def _row(candidate: Candidate) -> dict[str, Any]:
 
 
 def _contest(
-    settings: Settings, drawn: Drawn, workers: Workers, watch: Watch, run: Run, folder: Path
+    settings: DesignSettings, drawn: Drawn, workers: Workers, watch: Watch, run: Run, folder: Path
 ) -> None:
     optuna = import_optuna()
     state = optuna.trial.TrialState
@@ -227,7 +231,7 @@ class _Lines(Watch):
 
 
 def _designs(
-    settings: Settings, drawn: Drawn, workers: Workers, watch: Watch, run: Run, folder: Path
+    settings: DesignSettings, drawn: Drawn, workers: Workers, watch: Watch, run: Run, folder: Path
 ) -> None:
     trials = read_json(run.path("contest", TRIALS))
     last = str(_contest_of(settings, drawn, watch).rungs[-1])
@@ -247,7 +251,7 @@ def _designs(
 
 
 def _report(
-    settings: Settings, drawn: Drawn, workers: Workers, watch: Watch, run: Run, folder: Path
+    settings: DesignSettings, drawn: Drawn, workers: Workers, watch: Watch, run: Run, folder: Path
 ) -> None:
     from falcon_snn.report.design_page import write_design_page
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from falcon_snn.files import locked, read_json, replacing, sha256_of, write_json, write_text
 from falcon_snn.hardware.profile import Profile, load_profile, profile_toml
 from falcon_snn.workflow.sources import Data, data_source, fingerprint, load_split
-from falcon_snn.workflow.steps import RUN_FILE, Run, Step, execute_steps
+from falcon_snn.workflow.steps import RUN_FILE, Run, RunStep, execute_steps
 from falcon_snn.workflow.watch import SILENT, Watch
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ CHOSEN = ("fastest", "balanced", "accurate")
 
 
 @dataclass(frozen=True)
-class Settings:
+class RunSettings:
     """All that the result of a run depends on."""
 
     data: str
@@ -65,7 +65,7 @@ def run(
         name: read_recipe(name, recipes.get(name, name), data, epochs.get(name)) for name in names
     }
     own = Path(network.rpartition(":")[0])
-    settings = Settings(
+    settings = RunSettings(
         data=data_source(data),
         fingerprint=fingerprint(data, start=start),
         network=network,
@@ -91,7 +91,7 @@ def run(
 
 
 def _do(
-    job: Run, steps: list[Step], only: str | None, profile: Profile, facts: Mapping[str, Any],
+    job: Run, steps: list[RunStep], only: str | None, profile: Profile, facts: Mapping[str, Any],
     watch: Watch,
 ) -> None:  # fmt: skip
     """Write down what the run is, and do its steps that are not done."""
@@ -106,13 +106,13 @@ def _do(
     execute_steps(job, steps, watch, only)
 
 
-def main_steps(settings: Settings, start: Path | None, watch: Watch = SILENT) -> list[Step]:
+def main_steps(settings: RunSettings, start: Path | None, watch: Watch = SILENT) -> list[RunStep]:
     """The main job, in order."""
 
     def step(
         name: str, does: str, work: Any, uses: tuple[str, ...] = (), after: tuple[str, ...] = ()
-    ) -> Step:
-        return Step(name, does, partial(work, settings, watch), uses, after)
+    ) -> RunStep:
+        return RunStep(name, does, partial(work, settings, watch), uses, after)
 
     return [
         step("features", "all clips as the network sees them", _features,
@@ -136,7 +136,7 @@ def main_steps(settings: Settings, start: Path | None, watch: Watch = SILENT) ->
     ]  # fmt: skip
 
 
-def _features(settings: Settings, watch: Watch, run: Run, folder: Path) -> None:
+def _features(settings: RunSettings, watch: Watch, run: Run, folder: Path) -> None:
     from falcon_snn.data.examples import load_examples
 
     clips: dict[str, int] = {}
@@ -147,7 +147,7 @@ def _features(settings: Settings, watch: Watch, run: Run, folder: Path) -> None:
     write_json(folder / "facts.json", {"words": list(examples.words), "clips": clips})
 
 
-def _qnn(start: Path | None, settings: Settings, watch: Watch, run: Run, folder: Path) -> None:
+def _qnn(start: Path | None, settings: RunSettings, watch: Watch, run: Run, folder: Path) -> None:
     from falcon_snn.training.checkpoint import demand_words, load_model
     from falcon_snn.workflow.networks import qnn_for
     from falcon_snn.workflow.training import Start, open_training, run_phase
@@ -166,7 +166,7 @@ def _qnn(start: Path | None, settings: Settings, watch: Watch, run: Run, folder:
         run_phase(session, recipe, begin, folder, resume=True)
 
 
-def _convert(settings: Settings, watch: Watch, run: Run, folder: Path) -> None:
+def _convert(settings: RunSettings, watch: Watch, run: Run, folder: Path) -> None:
     from falcon_snn.network.convert import conversion_report
     from falcon_snn.workflow.measuring import convert_checkpoint
 
@@ -177,7 +177,7 @@ def _convert(settings: Settings, watch: Watch, run: Run, folder: Path) -> None:
     write_json(folder / "conversion.json", {"check": checked, "stages": stages})
 
 
-def _search(settings: Settings, watch: Watch, run: Run, folder: Path) -> None:
+def _search(settings: RunSettings, watch: Watch, run: Run, folder: Path) -> None:
     from falcon_snn.training.checkpoint import load_metadata
     from falcon_snn.workflow.searching import SearchSettings, search
 
@@ -191,7 +191,7 @@ def _search(settings: Settings, watch: Watch, run: Run, folder: Path) -> None:
     )  # fmt: skip
 
 
-def _adapt(settings: Settings, watch: Watch, run: Run, folder: Path) -> None:
+def _adapt(settings: RunSettings, watch: Watch, run: Run, folder: Path) -> None:
     from falcon_snn.pipeline.schedule import read_schedule
     from falcon_snn.training.checkpoint import load_model
     from falcon_snn.workflow.training import Start, adapt_phases, open_training
@@ -220,7 +220,7 @@ def _adapt(settings: Settings, watch: Watch, run: Run, folder: Path) -> None:
     write_json(folder / "adapted.json", adapted)
 
 
-def _measure(settings: Settings, watch: Watch, run: Run, folder: Path) -> None:
+def _measure(settings: RunSettings, watch: Watch, run: Run, folder: Path) -> None:
     """The test clips are looked at here and nowhere else, once per network."""
     from falcon_snn.report.energy import Configuration, energy_report
     from falcon_snn.training.evaluate import accuracy, snn_predictions
@@ -278,7 +278,7 @@ def _measure(settings: Settings, watch: Watch, run: Run, folder: Path) -> None:
 
 
 def _on_chips(
-    settings: Settings, watch: Watch, jobs: Mapping[str, tuple[Path, dict[str, int] | None]]
+    settings: RunSettings, watch: Watch, jobs: Mapping[str, tuple[Path, dict[str, int] | None]]
 ) -> list[dict[str, Any]]:
     """Every network on the same chips: its ideal accuracy, and each effect."""
     from falcon_snn.workflow.chips import evaluate_on_chips
@@ -308,7 +308,7 @@ def _words(run: Run) -> tuple[str, ...]:
     return tuple(read_json(run.path("features", "facts.json"))["words"])
 
 
-def _report(settings: Settings, watch: Watch, run: Run, folder: Path) -> None:
+def _report(settings: RunSettings, watch: Watch, run: Run, folder: Path) -> None:
     from falcon_snn.report.run_report import write_run_report
 
     write_run_report(run.folder, folder)

@@ -35,7 +35,7 @@ KINDS = (".html", ".json", ".jsonl", ".safetensors", ".svg")
 
 
 @dataclass(frozen=True)
-class Step:
+class RunStep:
     """One step: `work(run, folder)` writes its result into the folder and can be called again."""
 
     name: str
@@ -77,14 +77,14 @@ class Run:
             raise FalconError(f"{error}; delete this file to run the step again") from None
         return record
 
-    def inputs(self, step: Step) -> str:
+    def inputs(self, step: RunStep) -> str:
         """The hash of all that a step's result depends on."""
         chosen = {name: self.settings[name] for name in step.uses}
         before = {name: self.record(name).get("files") for name in step.after}
         facts = [falcon_snn.__version__, step.name, chosen, before]
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
-    def valid(self, step: Step) -> bool:
+    def valid(self, step: RunStep) -> bool:
         """Whether the step's result is there, whole, and made from the present inputs."""
         record = self.record(step.name)
         files = record.get("files")
@@ -110,7 +110,7 @@ class Run:
         if (records := self.folder / "steps").is_symlink():
             raise FalconError(f"{records}: is a link, which a run does not follow; remove it")
 
-    def execute(self, step: Step) -> float:
+    def execute(self, step: RunStep) -> float:
         """Do a step, or what is left of it; the seconds that it took."""
         inputs, folder = self.inputs(step), self.path(step.name)
         record, path = self.record(step.name), self._record_path(step.name)
@@ -145,7 +145,9 @@ class Run:
         return self.folder / "steps" / f"{step}.json"
 
 
-def execute_steps(job: Run, steps: Sequence[Step], watch: Watch, only: str | None = None) -> None:
+def execute_steps(
+    job: Run, steps: Sequence[RunStep], watch: Watch, only: str | None = None
+) -> None:
     """Do what is not done yet of some steps, in order, or of one alone."""
     if only is not None and only not in [step.name for step in steps]:
         raise FalconError(f"no step '{only}'; choose one of {', '.join(s.name for s in steps)}")
@@ -169,7 +171,7 @@ def execute_steps(job: Run, steps: Sequence[Step], watch: Watch, only: str | Non
         watch.notice(f"    {seconds:.1f} s")
 
 
-def _needed(steps: Sequence[Step], name: str) -> set[str]:
+def _needed(steps: Sequence[RunStep], name: str) -> set[str]:
     """The steps that a step reads from, directly or through others."""
     before = {step.name: set(step.after) for step in steps}
     needed = set(before[name])
