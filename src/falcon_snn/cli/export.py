@@ -10,28 +10,28 @@ from falcon_snn.cli.output import JsonFlag, notice, print_json
 from falcon_snn.errors import FalconError
 from falcon_snn.pipeline.schedule import Delays
 
-FORMATS = ("nir", "onnx", "verilog")
+FORMATS = ("nir", "onnx", "verilog", "c")
 
 
 def export(
     checkpoint: Path | None = options.Checkpoint,
     pretrained: str | None = options.Pretrained,
-    target: Path = typer.Option(..., "--out", help="File to write; verilog: a new folder."),
+    target: Path = typer.Option(..., "--out", help="File to write; verilog and c: a new folder."),
     file_format: str = typer.Option(
-        ..., "--format", help="nir or verilog (the spiking network), or onnx (the QNN)."
+        ..., "--format", help="nir, verilog or c (the spiking network), or onnx (the QNN)."
     ),
     schedule: str | None = typer.Option(
         None,
-        help="Delays for nir and verilog: fastest, balanced, accurate, full, uniform:D or a JSON "
-        "file; by default those that the network was trained under, or else fastest.",
+        help="Delays for nir, verilog and c: fastest, balanced, accurate, full, uniform:D or a "
+        "JSON file; by default those that the network was trained under, or else fastest.",
     ),
     hardware: str | None = options.Hardware,
     as_json: bool = JsonFlag,
 ) -> None:
-    """Write the converted network as NIR or SystemVerilog, or the QNN as ONNX.
+    """Write the converted network as NIR, SystemVerilog or C, or the QNN as ONNX.
 
-    NIR and ONNX files are read back and compared. SystemVerilog comes with a testbench and two
-    expected runs on random inputs; `falcon-snn verify` runs many.
+    NIR and ONNX files are read back and compared. SystemVerilog and C come with a test and two
+    expected runs on random inputs; `falcon-snn verify` runs many of the hardware.
     """
     from falcon_snn.interchange.nir_network import write_nir
     from falcon_snn.interchange.onnx_network import write_onnx
@@ -39,7 +39,7 @@ def export(
     from falcon_snn.workflow.networks import delays_of
 
     if file_format not in FORMATS:
-        raise FalconError(f"--format is '{file_format}'; choose nir, onnx or verilog")
+        raise FalconError(f"--format is '{file_format}'; choose nir, onnx, verilog or c")
     if file_format == "onnx" and schedule is not None:
         raise FalconError("the QNN has no slots, so no --schedule; leave it out or export nir")
     snn, metadata = load_network(options.network_file(checkpoint, pretrained))
@@ -47,9 +47,15 @@ def export(
     if file_format != "onnx":
         chosen = schedule or ("own" if metadata.delays else "fastest")
         delays = delays_of(chosen, snn.network, metadata.delays)
+    sizes = {}
     if file_format == "verilog":
         assert delays is not None
         _verilog(target, snn, delays, hardware)
+    elif file_format == "c":
+        from falcon_snn.interchange.c.folder import write_c
+
+        assert delays is not None
+        sizes = vars(write_c(target, snn, delays, metadata.words))
     elif file_format == "nir":
         assert delays is not None
         write_nir(target, snn, delays, metadata.words)
@@ -57,9 +63,15 @@ def export(
         notice("following the network through torch's exporter; Medium takes about a minute")
         write_onnx(target, snn, metadata.words)
     if as_json:
-        print_json({"out": str(target), "format": file_format, "delays": delays})
+        print_json({"out": str(target), "format": file_format, "delays": delays, **sizes})
     if file_format == "verilog":
         notice(f"{target}: run `make` there; the macro and attention are behavioural (README.md)")
+        return
+    if file_format == "c":
+        notice(
+            f"{target}: flash {sizes['flash_bytes']:,} bytes of constants, RAM "
+            f"{sizes['ram_bytes']:,} bytes; run `make` there (README.md)"
+        )
         return
     size = target.stat().st_size
     what = "read back and equal" if delays else "onnxruntime gives the scores of full lookahead"
