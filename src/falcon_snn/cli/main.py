@@ -18,6 +18,7 @@ from falcon_snn.cli import (
     data,
     describe,
     design,
+    detect,
     doctor,
     energy,
     evaluate,
@@ -25,6 +26,7 @@ from falcon_snn.cli import (
     graph,
     hardware,
     latency,
+    listen,
     models,
     related_work,
     report,
@@ -46,8 +48,8 @@ from falcon_snn.errors import FalconError, Stopped
 ORDER = (
     "doctor", "run", "report", "studio", "theory", "hardware", "latency", "throughput",
     "resources", "sweep", "related-work", "graph", "data", "describe", "train", "convert",
-    "evaluate", "search", "adapt", "energy", "design", "classify", "export", "verify", "models",
-    "results", "reproduce",
+    "evaluate", "search", "adapt", "energy", "design", "classify", "detect", "listen", "export",
+    "verify", "models", "results", "reproduce",
 )  # fmt: skip
 
 
@@ -124,6 +126,8 @@ app.command("design")(design.design)
 app.command("export")(export.export)
 app.command("verify")(verify.verify)
 app.command("classify")(classify.classify)
+app.command("detect")(detect.detect)
+app.command("listen")(listen.listen)
 app.command("studio")(studio.studio)
 
 

@@ -1,6 +1,6 @@
 """A network from a file, for Python: what it answers, when, and what that costs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from falcon_snn.data.audio import read_wave, to_16_khz_mono, to_int16
@@ -24,6 +25,7 @@ from falcon_snn.training.export import load_network
 from falcon_snn.training.pretrained import pretrained_names, pretrained_path
 from falcon_snn.training.recipe import PHASES
 from falcon_snn.workflow import measuring, run, searching, training
+from falcon_snn.workflow.detecting import Detection, Detector, Rule, detect
 from falcon_snn.workflow.networks import delays_of
 from falcon_snn.workflow.sources import Data
 from falcon_snn.workflow.watch import SILENT, Watch
@@ -75,6 +77,11 @@ class Model:
         """The class index of each input, int64 [clip]."""
         return self.snn.predict(torch.as_tensor(x), None, self.delays(schedule))
 
+    def confidences(self, x: Tensor, schedule: Schedule = None, backend: str = "auto") -> Tensor:
+        """The confidence of every class, float64 [clip, class]."""
+        streams = self.streams(x, schedule, backend)
+        return self.snn.logits(streams, None, backend).softmax(dim=1)
+
     def ranking(self, streams: Streams, backend: str = "auto") -> list[tuple[str, float]]:
         """Classes of the first input with their confidence, likeliest first."""
         confidence = self.snn.logits(streams, None, backend)[0].softmax(dim=0)
@@ -85,16 +92,47 @@ class Model:
         self, samples: Any, rate_hz: int = RATE_HZ, schedule: Schedule = None
     ) -> list[tuple[str, float]]:
         """Words with their confidence for the samples of one recording in -1..1."""
-        given = np.asarray(samples, dtype=np.float32)
-        if given.ndim > 2 or not given.size or rate_hz < 1 or not np.isfinite(given).all():
-            raise FalconError("give finite samples [sample] or [sample, channel] and their rate")
-        wave, _ = to_16_khz_mono(given.reshape(len(given), -1), rate_hz)
+        wave, _ = to_16_khz_mono(_checked(samples, rate_hz), rate_hz)
         return self.ranking(self.streams(self.features(wave), schedule))
+
+    def rule(
+        self, threshold: float | None = None, every_ms: int = 160, smooth_ms: int = 320,
+        refractory_ms: int = 500,
+    ) -> Rule:  # fmt: skip
+        """When a word of a stream counts as heard; the threshold is its own, if it has one."""
+        own = self.metadata.facts.get("stream_threshold")
+        if threshold is None:
+            threshold = float(own) if isinstance(own, float) else Rule().threshold
+        return Rule(every_ms, smooth_ms, threshold, refractory_ms)
+
+    def detector(
+        self, rule: Rule | None = None, words: Sequence[str] | None = None,
+        schedule: Schedule = None, backend: str = "auto",
+    ) -> Detector:  # fmt: skip
+        """What hears a stream: give it samples with `push`, as they come."""
+        self._demand_hearing()
+
+        def hear(x: Tensor) -> Tensor:
+            return self.confidences(x, schedule, backend)
+
+        hear(torch.zeros(1, FRAMES, BANDS))  # compilers load now, not when the first word comes
+        return Detector(hear, self.classes, rule or Rule(), words)
+
+    def detect(
+        self, samples: Any, rate_hz: int = RATE_HZ, rule: Rule | None = None,
+        schedule: Schedule = None,
+    ) -> list[Detection]:  # fmt: skip
+        """The words in the samples of a recording of any length in -1..1."""
+        wave, _ = to_16_khz_mono(_checked(samples, rate_hz), rate_hz)
+        return list(detect(self.detector(rule, schedule=schedule), [wave]))
+
+    def _demand_hearing(self) -> None:
+        if self.network.source.input != (FRAMES, BANDS, 1):
+            raise FalconError(f"{self.path}: takes {self.network.source.input}, not recordings")
 
     def features(self, wave: Any) -> Tensor:
         """Network input [1, frame, band] of samples at 16 kHz."""
-        if self.network.source.input != (FRAMES, BANDS, 1):
-            raise FalconError(f"{self.path}: takes {self.network.source.input}, not recordings")
+        self._demand_hearing()
         samples = torch.from_numpy(to_int16(wave))
         padded = torch.nn.functional.pad(samples, (0, max(0, CLIP_SAMPLES - len(samples))))
         return exact_log_mel(one_second(padded[None], torch.tensor([len(samples)])))
@@ -123,6 +161,14 @@ class Model:
         """What an inference costs, as QNN, with full lookahead and under its own schedule."""
         profile = load_profile(hardware)
         return measuring.energy(self.path, data, split=split, profile=profile, limit=limit)
+
+
+def _checked(samples: Any, rate_hz: int) -> NDArray[np.float32]:
+    """Samples as [sample, channel], if they are some."""
+    given = np.asarray(samples, dtype=np.float32)
+    if given.ndim > 2 or not given.size or rate_hz < 1 or not np.isfinite(given).all():
+        raise FalconError("give finite samples [sample] or [sample, channel] and their rate")
+    return given.reshape(len(given), -1)
 
 
 def load(source: str | Path) -> Model:
