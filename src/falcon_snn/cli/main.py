@@ -13,6 +13,7 @@ from typer.core import TyperGroup, TyperOption
 from falcon_snn import __version__
 from falcon_snn.cli import (
     adapt,
+    calibrate,
     classify,
     convert,
     data,
@@ -48,8 +49,8 @@ from falcon_snn.errors import FalconError, Stopped
 ORDER = (
     "doctor", "run", "report", "studio", "theory", "hardware", "latency", "throughput",
     "resources", "sweep", "related-work", "graph", "data", "describe", "train", "convert",
-    "evaluate", "search", "adapt", "energy", "design", "classify", "detect", "listen", "export",
-    "verify", "models", "results", "reproduce",
+    "evaluate", "search", "adapt", "energy", "design", "calibrate", "classify", "detect", "listen",
+    "export", "verify", "models", "results", "reproduce",
 )  # fmt: skip
 
 
@@ -125,6 +126,7 @@ app.command("energy")(energy.energy)
 app.command("design")(design.design)
 app.command("export")(export.export)
 app.command("verify")(verify.verify)
+app.command("calibrate")(calibrate.calibrate)
 app.command("classify")(classify.classify)
 app.command("detect")(detect.detect)
 app.command("listen")(listen.listen)

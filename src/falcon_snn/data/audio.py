@@ -23,6 +23,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+_READ = (".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff", ".au")
 # What phones and browsers record and libsndfile does not read.
 _TO_CONVERT = (".m4a", ".mp4", ".aac", ".wma", ".webm", ".amr", ".3gp", ".caf")
 
@@ -46,6 +47,17 @@ def read_and_change(path: Path) -> tuple[NDArray[np.float32], str]:
         raise FalconError(f"{path}: no samples in it")
     check_rate(rate_hz, f"{path}: says")
     return to_16_khz_mono(samples, rate_hz)
+
+
+def recordings_in(folder: Path) -> list[Path]:
+    """The recordings of a folder and its sub-folders, by name."""
+    found = sorted(
+        path for path in folder.rglob("*")
+        if path.suffix.lower() in _READ and path.is_file() and not path.name.startswith(".")
+    )  # fmt: skip
+    if not found:
+        raise FalconError(f"{folder}: no recordings in it ({', '.join(_READ)})")
+    return found
 
 
 def read_in_blocks(path: Path, seconds: float) -> Iterator[NDArray[np.float32]]:
