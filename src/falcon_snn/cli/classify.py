@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from falcon_snn.workflow.model import Model
 
 _AT_ONCE = 64
+_FEW = 8  # files for which loading numba would take longer than torch does
 
 
 def classify(
@@ -43,6 +44,8 @@ def classify(
 
     model = load(options.network_file(checkpoint, pretrained))
     found = [file for path in files for file in (recordings_in(path) if path.is_dir() else [path])]
+    if backend == "auto" and len(found) <= _FEW:
+        backend = "torch"  # the same spikes
     chosen = schedule or ("full" if model.metadata.delays is None else "own")
     delays = model.delays(chosen)
     if raster is not None:
