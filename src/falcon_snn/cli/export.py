@@ -25,6 +25,9 @@ def export(
         help="Delays for nir, verilog and c: fastest, balanced, accurate, full, uniform:D or a "
         "JSON file; by default those that the network was trained under, or else fastest.",
     ),
+    with_features: bool = typer.Option(
+        False, "--with-features", help="With onnx: log-mel inside, from samples in -1..1."
+    ),
     hardware: str | None = options.Hardware,
     as_json: bool = JsonFlag,
 ) -> None:
@@ -40,6 +43,8 @@ def export(
 
     if file_format not in FORMATS:
         raise FalconError(f"--format is '{file_format}'; choose nir, onnx, verilog or c")
+    if with_features and file_format != "onnx":
+        raise FalconError("--with-features is for onnx; c has them inside, the others take spikes")
     if file_format == "onnx" and schedule is not None:
         raise FalconError("the QNN has no slots, so no --schedule; leave it out or export nir")
     snn, metadata = load_network(options.network_file(checkpoint, pretrained))
@@ -61,7 +66,7 @@ def export(
         write_nir(target, snn, delays, metadata.words)
     else:
         notice("following the network through torch's exporter; Medium takes about a minute")
-        write_onnx(target, snn, metadata.words)
+        write_onnx(target, snn, metadata.words, with_features=with_features)
     if as_json:
         print_json({"out": str(target), "format": file_format, "delays": delays, **sizes})
     if file_format == "verilog":
