@@ -140,7 +140,7 @@ def test_the_official_numbers_of_twelve_classes(gsc_v1: Path) -> None:
     assert counts["unknown"] == counts["silence"] == 257
 
 
-def test_tasks_that_cannot_be(five_words: Path) -> None:
+def test_tasks_that_cannot_be(five_words: Path, tmp_path: Path) -> None:
     with pytest.raises(FalconError, match="add --silence"):
         task_classes(["go", "silence"], unknown=True, silence=False)
     with pytest.raises(FalconError, match="twice"):
@@ -153,8 +153,8 @@ def test_tasks_that_cannot_be(five_words: Path) -> None:
         (["--words", "go,up", "--unknown"], "no recordings of up"),
         (["--words", ","], "is empty"),
     ):
-        result = falcon("train", "--data", str(five_words), "--out", "x", "--network", "tiny",
-                        *words)  # fmt: skip
+        result = falcon("train", "--data", str(five_words), "--out", str(tmp_path / "x"),
+                        "--network", "tiny", *words)  # fmt: skip
         assert isinstance(result.exception, FalconError), result.output
         assert said in str(result.exception)
 
@@ -256,6 +256,7 @@ def test_scenes_have_words_where_they_say(five_words: Path) -> None:
         quiet = np.ones(len(one.wave), bool)
         for word in one.spoken:
             words[word.word] += 1
+            assert word.clip_start_s < word.start_s < word.end_s < word.clip_end_s
             part = slice(int(word.start_s * 16_000), int(word.end_s * 16_000))
             # The tone of that word is heard there, at the level of all words, and not beside it.
             level = float(np.sqrt(np.square(one.wave[part].astype(np.float64)).mean()))
@@ -268,8 +269,13 @@ def test_scenes_have_words_where_they_say(five_words: Path) -> None:
     assert 0.25 < (words["go"] + words["no"]) / words.total() < 0.75
 
 
+def said(word: str, clip_start_s: float, end_s: float) -> Spoken:
+    """A word that ends 0.25 s before its clip does."""
+    return Spoken(word, clip_start_s + 0.1, end_s, clip_start_s, end_s + 0.25)
+
+
 def test_reports_beside_what_was_said() -> None:
-    spoken = [Spoken("go", 1.0, 1.5), Spoken("no", 3.0, 3.4), Spoken("go", 5.0, 5.4)]
+    spoken = [said("go", 1.0, 1.5), said("no", 3.0, 3.4), said("go", 5.0, 5.4)]
     reported = [(0.5, "go"), (1.4, "go"), (1.6, "go"), (3.5, "go"), (4.2, "no"), (6.0, "go")]
     # Too early, found, twice, wrong word, too late, found.
     delays, false_accepts = matched(reported, spoken)
@@ -283,7 +289,7 @@ def test_the_curve_by_hand() -> None:
     end_s = np.arange(1.0, 11.0)
     confidences = np.zeros((10, 1))
     confidences[[1, 4, 7], 0] = 0.95, 0.7, 0.8  # at 2 s, 5 s and 8 s
-    spoken = [Spoken("go", 1.2, 1.8), Spoken("cat", 4.0, 4.5), Spoken("go", 7.3, 7.6)]
+    spoken = [said("go", 1.2, 1.8), said("cat", 4.0, 4.5), said("go", 7.3, 7.6)]
     report = report_of(confidences, end_s, spoken, ("go",), Rule(threshold=0.75), 0.5, 20.0)
     assert (report.spoken, report.others) == (2, 1)
     assert (report.default.missed, report.default.false_accepts) == (0, 0)

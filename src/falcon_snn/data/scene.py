@@ -24,11 +24,18 @@ _FADE_SAMPLES = 160  # a clip's own background begins and ends softly
 
 @dataclass(frozen=True)
 class Spoken:
-    """A word of a scene, and when it is heard."""
+    """A word of a scene, and when it is heard, in seconds of the scene."""
 
     word: str
-    start_s: float
+    start_s: float  # of the word, from its loudness
     end_s: float
+    clip_start_s: float
+    clip_end_s: float
+
+    def later(self, by_s: float) -> "Spoken":
+        """The same in a recording in which the scene begins so late."""
+        times = (self.start_s, self.end_s, self.clip_start_s, self.clip_end_s)
+        return Spoken(self.word, *(by_s + time_s for time_s in times))
 
 
 @dataclass(frozen=True)
@@ -67,8 +74,11 @@ def scenes(
             if first + len(clip) > samples:
                 break
             wave[first : first + len(clip)] += clip
-            word = waves.words[int(labels[row])]
-            spoken.append(Spoken(word, first / RATE_HZ + start_s, first / RATE_HZ + end_s))
+            begin_s = first / RATE_HZ
+            spoken.append(
+                Spoken(waves.words[int(labels[row])], begin_s + start_s, begin_s + end_s, begin_s,
+                       begin_s + len(clip) / RATE_HZ)
+            )  # fmt: skip
             at += len(clip) / RATE_HZ + draw.uniform(*PAUSE_S)
         if snr_db is not None:
             start = int(draw.integers(len(noise) - samples + 1))

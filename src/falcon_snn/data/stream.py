@@ -35,9 +35,9 @@ class Windows:
     logs: Tensor  # float64 [window, frame, band], not normalised
     end_s: NDArray[np.float64]  # where each ends in the stream
 
-    def features(self) -> Tensor:
-        """What a network reads, float32 [window, frame, band]."""
-        return normalised(self.logs).float()
+    def features(self, part: slice = slice(None)) -> Tensor:
+        """What a network reads of them, or of a part, float32 [window, frame, band]."""
+        return normalised(self.logs[part]).float()
 
     def __len__(self) -> int:
         return len(self.end_s)

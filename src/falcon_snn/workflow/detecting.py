@@ -95,7 +95,7 @@ class Confidences:
     def of(self, windows: Windows) -> Numbers:
         """Averages over each window and those before it, [window, keyword]."""
         parts = [
-            self.hear(Windows(windows.logs[at : at + _AT_ONCE], windows.end_s).features()).double()
+            self.hear(windows.features(slice(at, at + _AT_ONCE))).double()
             for at in range(0, len(windows), _AT_ONCE)
         ]
         own = torch.cat(parts).numpy()[:, self.columns] if parts else self._newest[:0]

@@ -31,6 +31,7 @@ from falcon_snn.workflow.networks import delays_of
 from falcon_snn.workflow.sources import Data
 from falcon_snn.workflow.watch import SILENT, Watch
 
+_BLOCK_SAMPLES = 10 * RATE_HZ  # of a long recording that are heard at once
 THRESHOLDS = "thresholds"  # of a checkpoint's facts
 Schedule = str | Mapping[str, int] | None  # by name, as delays, or what the network was made for
 
@@ -143,7 +144,8 @@ class Model:
     ) -> list[Detection]:  # fmt: skip
         """The words in the samples of a recording of any length in -1..1."""
         wave, _ = to_16_khz_mono(_checked(samples, rate_hz), rate_hz)
-        return list(detect(self.detector(rule, schedule=schedule), [wave]))
+        blocks = (wave[at : at + _BLOCK_SAMPLES] for at in range(0, len(wave), _BLOCK_SAMPLES))
+        return list(detect(self.detector(rule, schedule=schedule), blocks))
 
     def _demand_hearing(self) -> None:
         if self.network.source.input != (FRAMES, BANDS, 1):

@@ -1,7 +1,7 @@
 """How well a network finds words in long recordings: misses against false accepts per hour."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from falcon_snn.workflow.model import Model, load
 from falcon_snn.workflow.sources import SPLITS, Data, data_source
 from falcon_snn.workflow.watch import SILENT, Watch
 
-LATE_S = 0.75  # after its end a word may still be reported
+LATE_S = 0.5  # after its clip has ended a word may still be reported
 RATES_PER_H = (0.5, 5.0)  # at which misses are said
 # Confidences crowd near 1, so thresholds are evenly spaced in log(p / (1 - p)).
 THRESHOLDS = tuple(float(t) for t in 1 / (1 + np.exp(-np.linspace(-3.0, 12.0, 76))))
@@ -133,10 +133,7 @@ def _followed(
     for scene in made:
         at_s = features.samples / RATE_HZ
         windows = features.push(scene.wave)
-        shifted = [
-            replace(one, start_s=at_s + one.start_s, end_s=at_s + one.end_s)
-            for one in scene.spoken
-        ]  # fmt: skip
+        shifted = [one.later(at_s) for one in scene.spoken]
         yield averaged.of(windows), windows.end_s, shifted
 
 
@@ -168,20 +165,20 @@ def matched(
 ) -> tuple[list[float], int]:
     """The delays of the words that were found, and how many reports were false.
 
-    A report counts for the first word of its name that is being spoken or ended within 0.75 s, and
-    was not found before; every other report is a false accept.
+    A report counts for the first word of its name that was not found before, from the beginning of
+    its clip to half a second after it; every other report is a false accept.
     """
     found: set[int] = set()
     delays, false_accepts, first = [], 0, 0
     for at_s, word in reported:
-        while first < len(spoken) and spoken[first].end_s + LATE_S < at_s:
+        while first < len(spoken) and spoken[first].clip_end_s + LATE_S < at_s:
             first += 1
         for index in range(first, len(spoken)):
             one = spoken[index]
-            if one.start_s > at_s:
+            if one.clip_start_s > at_s:
                 false_accepts += 1
                 break
-            if one.word == word and index not in found and at_s <= one.end_s + LATE_S:
+            if one.word == word and index not in found and at_s <= one.clip_end_s + LATE_S:
                 found.add(index)
                 delays.append(at_s - one.end_s)
                 break
