@@ -91,7 +91,7 @@ def test_options_that_need_each_other(case: tuple[Path, Path]) -> None:
     checkpoint, data = case
     words = ("evaluate", "--checkpoint", checkpoint, "--data", data)
     with pytest.raises(FalconError, match="add --hardware"):
-        call(*words, "--plot", "chips.png")
+        call(*words, "--one-layer-at-a-time")
     with pytest.raises(FalconError, match="leave out --backend"):
         call(*words, "--hardware", "noisy", "--backend", "numba")
     with pytest.raises(FalconError, match="no such file; shipped profiles are"):

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from typer.testing import CliRunner
 
 from falcon_snn.cli.main import app
-from falcon_snn.data.examples import load_examples
+from falcon_snn.data.examples import load_examples, load_waves
+from falcon_snn.data.features import exact_log_mel
 from falcon_snn.errors import FalconError
 from falcon_snn.interchange.nir_graph import graph_from_nir
 from falcon_snn.interchange.nir_network import nir_graph, read_nir, write_nir
@@ -27,6 +28,7 @@ from falcon_snn.network.convert import convert
 from falcon_snn.network.description import Network, network_from_json
 from falcon_snn.network.falcon import falcon, falcon_config
 from falcon_snn.network.integer import Snn
+from falcon_snn.network.kestrel import KestrelConfig, kestrel
 from falcon_snn.network.qnn import Qnn
 from falcon_snn.network.witness import witness
 from falcon_snn.training.checkpoint import Metadata, prefixed, save_checkpoint
@@ -216,6 +218,29 @@ def test_onnx_on_speech_agrees_with_the_qnn_of_training(tmp_path: Path) -> None:
         trained_scores = model(x, lengths)
     # Rounding to integers may move a count that lies on an edge, and the scores with it.
     assert float((scores - trained_scores).abs().max()) < 0.05
+
+
+def test_onnx_with_features_hears_samples(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="needs falcon-snn[interchange]")
+    waves = load_waves("embedded", "testing")
+    samples = waves.waves[::40, :16_000].float() / 32768
+    network = kestrel(KestrelConfig("small", (6,), classes=3, encoder_channels=3, stem_channels=4))
+    snn = convert(trained(network))
+    write_onnx(tmp_path / "k.onnx", snn, WORDS, with_features=True)
+    scores = run_onnx(tmp_path / "k.onnx", samples)
+    full = dict.fromkeys(network.boundaries, network.slots)
+    wanted = snn.logits(snn.streams(exact_log_mel(samples), None, full), None).float()
+    assert torch.equal(scores, wanted)
+    silent = run_onnx(tmp_path / "k.onnx", torch.zeros(1, 16_000))
+    zeros = snn.streams(torch.zeros(1, 98, 64), None, full)
+    assert torch.equal(silent, snn.logits(zeros, None).float())
+
+
+def test_features_inside_are_for_networks_that_hear(checkpoint: Path, tmp_path: Path) -> None:
+    for form, said in (("onnx", "takes no sound"), ("nir", "is for onnx")):
+        words = ["export", "--checkpoint", str(checkpoint), "--format", form, "--with-features"]
+        result = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "x")])
+        assert said in str(result.exception)
 
 
 @pytest.mark.parametrize(

@@ -282,3 +282,40 @@ def test_timing_imports_nothing_heavy(words: list[str]) -> None:
     )
     assert done.stderr.strip() == ""
     assert json.loads(done.stdout)
+
+
+def test_the_whole_delay_by_hand(falcon: Falcon) -> None:
+    """Kestrel-5, 35 words, on the paper's chip: 5 arrays of 32 x 32, 5 engines of 32 lanes."""
+    report = falcon.json("latency", "--network", "kestrel-5", "--end-to-end", "--every", "100",
+                         "--smooth", "300")  # fmt: skip
+    found = report["end_to_end"]
+    us = {row["part"]: row["us"] for row in found["parts"]}
+    assert us["next look"] == 100_000
+    assert us["averaging"] == 200_000
+    assert us["last frame"] == 15_000
+    # 98 x 32 places by 5 arrays: 20 groups of 32 rows, kernels of 25, 62 to fill and drain.
+    assert us["encoder"] == 5.62
+    assert us["core"] == report["core_latency_us"] == 11.43
+    assert us["pooling"] == 0.84  # 13 x 4 x 256 on 160 lanes
+    assert us["classifier"] == 10.86  # 1024 inputs one after the other, and 62
+    # 480 for the window, 15,360 for the transform, 482 for powers, some 480 for 64 filters, 64
+    # logarithms; then 3 x 98 x 64 for the mean and the deviation.
+    assert us["features"] == pytest.approx((17_000 / 160 + 118) / 100, abs=0.05)
+    assert found["computed_us"] == pytest.approx(sum(us.values()) - 315_000)
+    assert found["core_percent_of_computed"] == pytest.approx(1143 / found["computed_us"])
+    assert {row["tag"] for row in found["parts"]} == {"setting", "inferred", "assumed"}
+    code, out, _ = falcon("latency", "--pretrained", "gsc1-medium-t3-prefix1", "--end-to-end")
+    assert code == 0
+    assert "% of that" in " ".join(out.split())
+
+
+def test_the_whole_delay_of_what_does_not_hear(falcon: Falcon, tmp_path: Path) -> None:
+    code, _, err = falcon("latency", "--dataset", "ssc", "--end-to-end")
+    assert code == 1
+    assert "not sound" in err
+    assert falcon("latency", "--every", "7", "--end-to-end")[2].startswith("error: a window every")
+    written = tmp_path / "graph.toml"
+    falcon("graph", "--out", written)
+    code, _, err = falcon("latency", "--graph", written, "--end-to-end")
+    assert code == 1
+    assert "says nothing about its input" in err

@@ -17,10 +17,11 @@ from tests.run_folder import write_run, write_search
 from tests.training_data import NETWORK, WORDS, make_job, write_spikes
 
 from falcon_snn.data import arrays, images, ssc
-from falcon_snn.data.audio import read_wave
+from falcon_snn.data.audio import read_in_blocks, read_wave
 from falcon_snn.data.cache import cached_array
 from falcon_snn.data.clips import Recordings
 from falcon_snn.data.folder import open_folder, write_split
+from falcon_snn.data.live import raw_blocks
 from falcon_snn.data.packed import open_packed, write_packed
 from falcon_snn.files import read_json, write_json, write_text
 from falcon_snn.hardware.profile import load_profile, parse_profile, profile_toml, shipped_profiles
@@ -391,6 +392,25 @@ def _load_sound(folder: Path) -> None:
         assert len(wave) < 1 << 24
 
 
+def _load_stream(folder: Path) -> None:
+    for path in folder.iterdir():
+        heard = 0
+        for block in read_in_blocks(path, 0.05):
+            assert np.isfinite(block).all()
+            heard += len(block)
+        assert heard < 1 << 24
+
+
+def _raw(folder: Path) -> list[Path]:
+    (folder / "raw").write_bytes((8000 * tone(440, 4_000)).astype("<i2").tobytes())
+    return [folder / "raw"]
+
+
+def _load_raw(folder: Path) -> None:
+    with (folder / "raw").open("rb") as pipe:
+        assert all(np.isfinite(block).all() for block in raw_blocks(pipe, 44_100))
+
+
 def _recordings(folder: Path) -> list[Path]:
     write_folder(folder, clips_per_split=1)
     return sorted(folder.rglob("*.wav"))
@@ -467,6 +487,8 @@ LOADERS = (
     Loader("arrays", _arrays, _load_arrays),
     Loader("images", _images, _load_images, 0.5),
     Loader("sound", _sound, _load_sound),
+    Loader("sound as a stream", _sound, _load_stream, 0.5),
+    Loader("raw samples", _raw, _load_raw, 0.2),
     Loader("recordings", _recordings, lambda folder: _read_all(open_folder(folder)), 0.5),
     Loader("packed set", _packed, lambda folder: _read_all(open_packed(folder / "packed")), 0.5),
     Loader("split lists", _split_lists, open_folder),

@@ -31,11 +31,25 @@ def evaluate(
         None, help="On chips of this profile, with its precision and its errors."
     ),
     chips: int = typer.Option(5, min=1, help="With --hardware: how many chips."),
-    seed: int = typer.Option(0, min=0, help="With --hardware: of the first chip."),
+    seed: int = typer.Option(
+        0, min=0, help="With --hardware: of the first chip; with --stream: of the recordings."
+    ),
     one_layer_at_a_time: bool = typer.Option(
         False, "--one-layer-at-a-time", help="With --hardware: also each layer alone on the chip."
     ),
-    plot: Path | None = typer.Option(None, help="With --hardware: a picture of all chips."),
+    stream: bool = typer.Option(
+        False,
+        "--stream",
+        help="On long recordings made of the clips: misses against false "
+        "accepts per hour (noise at 20 dB if --noise is left out).",
+    ),
+    hours: float = typer.Option(3.0, help="With --stream: how much sound."),
+    words: str | None = typer.Option(
+        None, help="With --stream: the keywords, such as yes,no; the rest are other words."
+    ),
+    plot: Path | None = typer.Option(
+        None, help="A picture: which words are taken for which; of chips; of a stream's curve."
+    ),
     as_json: bool = JsonFlag,
 ) -> None:
     """Measure the accuracy of a network under a schedule of firing delays."""
@@ -44,8 +58,31 @@ def evaluate(
     from falcon_snn.workflow.measuring import evaluate as measure
 
     file = options.network_file(checkpoint, pretrained)
-    if hardware is None and (plot is not None or one_layer_at_a_time):
-        raise FalconError("--plot and --one-layer-at-a-time show chips; add --hardware PROFILE")
+    if hardware is None and one_layer_at_a_time:
+        raise FalconError("--one-layer-at-a-time shows chips; add --hardware PROFILE")
+    if stream and (hardware is not None or qk_prefix is not None or limit is not None):
+        raise FalconError("--stream goes without --hardware, --qk-prefix and --limit")
+    if words is not None and not stream:
+        raise FalconError("--words chooses keywords of a stream; add --stream")
+    if plot is not None:
+        from falcon_snn.report.style import check_picture
+
+        check_picture(plot)
+    if stream:
+        from falcon_snn.cli.detect import split_words
+        from falcon_snn.cli.stream import show_stream
+        from falcon_snn.workflow.streaming import evaluate_stream
+
+        measured = evaluate_stream(
+            file, data, hours=hours, snr_db=20.0 if noise is None else noise,
+            words=split_words(words), split=split, schedule=schedule, backend=backend, seed=seed,
+            watch=TerminalWatch(),
+        )  # fmt: skip
+        network = load_metadata(file).network
+        facts = {"checkpoint": str(file), "network": network.name, "data": data, "split": split,
+                 "seed": seed}  # fmt: skip
+        show_stream(measured, facts, plot, as_json)
+        return
     if hardware is not None and backend != "auto":
         raise FalconError("chips run in torch on every device; leave out --backend")
     if hardware is not None:
@@ -69,13 +106,20 @@ def evaluate(
     )  # fmt: skip
     network = load_metadata(file).network
     prefix = qk_prefix or network.prefix
+    if plot is not None:
+        from falcon_snn.report.confusion_figure import draw_confusion
+
+        title = f"{network.name}, {found.accuracy:.2f} % of {found.clips:,} clips"
+        draw_confusion(plot, title, load_metadata(file).words, found.confusion)
+        notice(f"picture: {plot}")
     if as_json:
         print_json({
             "checkpoint": str(file), "data": data, "split": split, "schedule": found.schedule,
             "delays": found.delays, "slots": network.slots, "qk_prefix": prefix,
             "noise_db": noise, "clips": found.clips, "right": found.right,
             "accuracy": found.accuracy, "interval": found.interval, "recall": found.recall,
-            "mean_recall": found.mean_recall,
+            "mean_recall": found.mean_recall, "confusion": found.confusion,
+            "clips_per_s": found.clips_per_s,
         })  # fmt: skip
         return
     low, high = found.interval
@@ -84,10 +128,10 @@ def evaluate(
         f"{found.accuracy:.2f} % of {found.clips:,} {clips} ({found.right:,} right, 95 % "
         f"interval {low:.2f} .. {high:.2f}), schedule {found.schedule}, T = {network.slots}"
     )
-    worst = sorted(found.recall.items(), key=lambda row: row[1])[:5]
-    out.print(
-        f"mean recall of the classes {found.mean_recall:.2f} %; lowest: "
-        + ", ".join(f"{word} {percent:.1f}" for word, percent in worst)
-    )
+    out.print(f"mean recall of the classes {found.mean_recall:.2f} %; recall of each, in percent:")
+    cells = [f"{word[:13]:<13}{percent:6.1f}" for word, percent in found.recall.items()]
+    for first in range(0, len(cells), 4):
+        out.print(" ".join(cells[first : first + 4]), markup=False)
+    notice(f"{found.clips_per_s:,.0f} clips/s")
     if limit is not None:
         notice("a part of the split only (--limit)")

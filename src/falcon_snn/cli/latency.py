@@ -7,6 +7,9 @@ import typer
 
 from falcon_snn.cli import network_options as options
 from falcon_snn.cli.output import JsonFlag, notice, out, print_json
+from falcon_snn.errors import FalconError
+from falcon_snn.hardware.profile import Profile
+from falcon_snn.workflow.networks import Timed
 
 
 def latency(
@@ -29,6 +32,13 @@ def latency(
         None, "--compare", help="A second schedule, or qnn, below the first in --gantt and --trace."
     ),
     trace: Path | None = typer.Option(None, "--trace", help="Write a trace that Perfetto opens."),
+    whole: bool = typer.Option(
+        False,
+        "--end-to-end",
+        help="Also what comes before and after the core, from the end of a word to the answer.",
+    ),
+    every: int = typer.Option(160, help="With --end-to-end: as of `detect`, ms."),
+    smooth: int = typer.Option(320, help="With --end-to-end: as of `detect`, ms."),
     style: str = options.Style,
     formats: str | None = options.Formats,
     as_json: bool = JsonFlag,
@@ -66,10 +76,39 @@ def latency(
             write_trace(trace, timings)
             notice(f"trace: {trace} (open it at ui.perfetto.dev)")
     report = qnn_report(stages, profile) if qnn else snn_report(stages, delays, profile)
+    if whole:
+        report["end_to_end"] = _whole(timed, report["core_latency_us"], profile, every, smooth)
     if as_json:
         print_json(report)
-    else:
-        _print(report)
+        return
+    _print(report)
+    if whole:
+        _print_whole(report["end_to_end"])
+
+
+def _whole(timed: Timed, core_us: float, profile: Profile, every: int, smooth: int) -> Any:
+    from falcon_snn.report.end_to_end import end_to_end
+    from falcon_snn.workflow.detecting import Rule
+
+    if timed.network is None:
+        raise FalconError("--end-to-end: a stage graph says nothing about its input and readout")
+    rule = Rule(every_ms=every, smooth_ms=smooth)
+    return end_to_end(timed.network, core_us, profile, rule.every_ms, rule.averaged)
+
+
+def _print_whole(found: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    out.print("from the end of a word to the answer")
+    table = Table("part", "µs", "tag", "how")
+    for row in found["parts"]:
+        table.add_row(row["part"], f"{row['us']:,.2f}", row["tag"], row["how"])
+    out.print(table)
+    out.print(
+        f"in all {found['total_us'] / 1000:,.2f} ms at most, {found['computed_us']:,.2f} µs of it "
+        f"computed: the core is {found['core_percent_of_computed']:.1f} % of that and "
+        f"{found['core_percent_of_total']:.2g} % of all"
+    )
 
 
 def _print(report: dict[str, Any]) -> None:

@@ -13,11 +13,13 @@ from typer.core import TyperGroup, TyperOption
 from falcon_snn import __version__
 from falcon_snn.cli import (
     adapt,
+    calibrate,
     classify,
     convert,
     data,
     describe,
     design,
+    detect,
     doctor,
     energy,
     evaluate,
@@ -25,6 +27,7 @@ from falcon_snn.cli import (
     graph,
     hardware,
     latency,
+    listen,
     models,
     related_work,
     report,
@@ -46,8 +49,8 @@ from falcon_snn.errors import FalconError, Stopped
 ORDER = (
     "doctor", "run", "report", "studio", "theory", "hardware", "latency", "throughput",
     "resources", "sweep", "related-work", "graph", "data", "describe", "train", "convert",
-    "evaluate", "search", "adapt", "energy", "design", "classify", "export", "verify", "models",
-    "results", "reproduce",
+    "evaluate", "search", "adapt", "energy", "design", "calibrate", "classify", "detect", "listen",
+    "export", "verify", "models", "results", "reproduce",
 )  # fmt: skip
 
 
@@ -123,7 +126,10 @@ app.command("energy")(energy.energy)
 app.command("design")(design.design)
 app.command("export")(export.export)
 app.command("verify")(verify.verify)
+app.command("calibrate")(calibrate.calibrate)
 app.command("classify")(classify.classify)
+app.command("detect")(detect.detect)
+app.command("listen")(listen.listen)
 app.command("studio")(studio.studio)
 
 

@@ -1,6 +1,7 @@
 """How every command speaks: tables and notices for people, JSON for machines."""
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,6 +21,12 @@ JsonFlag = typer.Option(False, "--json", help="Print JSON for machines instead o
 def print_json(value: Any) -> None:
     """Print one JSON document on stdout, with nothing around it."""
     typer.echo(json.dumps(value, indent=1))
+
+
+def print_line(value: Any) -> None:
+    """Print one JSON object as one line, at once: a reader may act on it."""
+    typer.echo(json.dumps(value))
+    sys.stdout.flush()
 
 
 def notice(text: str) -> None:

@@ -6,6 +6,7 @@ import typer
 
 from falcon_snn.cli import network_options as options
 from falcon_snn.cli.output import notice
+from falcon_snn.errors import FalconError
 
 
 def train(
@@ -16,6 +17,15 @@ def train(
         "torch module or a description); or teacher, a larger float network to distil from.",
     ),
     data: str = options.Data,
+    words: str | None = typer.Option(
+        None, help="Tell only these words apart, such as yes,no; all others are left out."
+    ),
+    unknown: bool = typer.Option(
+        False, "--unknown", help="With --words: a class 'unknown', of other words' clips."
+    ),
+    silence: bool = typer.Option(
+        False, "--silence", help="With --words: a class 'silence', of background noise."
+    ),
     recipe: str | None = typer.Option(
         None,
         help="A recipe: a TOML file, or 'small' for small sets; by default 'qnn', or 'teacher'.",
@@ -34,11 +44,19 @@ def train(
     compiled: bool | None = options.Compiled,
 ) -> None:
     """Train a QNN or a teacher; a killed run goes on with --resume to the same weights."""
+    from falcon_snn.cli.detect import split_words
     from falcon_snn.cli.watch import TerminalWatch
+    from falcon_snn.data.task import task_classes
     from falcon_snn.workflow.training import train as train_network
 
+    classes = None
+    if (chosen := split_words(words)) is not None:
+        classes = task_classes(chosen, unknown=unknown, silence=silence)
+    elif unknown or silence:
+        raise FalconError("--unknown and --silence go with --words; say which words are known")
     result = train_network(
         network, data, out, recipe=recipe, slots=slots, epochs=epochs, seed=seed, devices=devices,
-        resume=resume, init=init, teachers=teacher, compiled=compiled, watch=TerminalWatch(),
+        resume=resume, init=init, teachers=teacher, classes=classes, compiled=compiled,
+        watch=TerminalWatch(),
     )  # fmt: skip
     notice(f"best validation accuracy {result.best_accuracy:.2f} %: {out / 'best.safetensors'}")

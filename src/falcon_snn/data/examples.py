@@ -61,6 +61,7 @@ class Examples:
     names: list[str]
     words: tuple[str, ...]  # the classes
     kind: Kind = "recordings"
+    spare: int = 0  # clips of unknown words that each epoch leaves out, others each time
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -76,6 +77,7 @@ class Waves:
     names: list[str]
     speakers: list[str]
     words: tuple[str, ...]
+    spare: int = 0  # as of `Examples`
 
     def __len__(self) -> int:
         return len(self.labels)

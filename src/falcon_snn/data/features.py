@@ -61,17 +61,25 @@ def log_mel(waves: Tensor) -> Tensor:
     In double for waves in double, otherwise in float32.
     """
     waves = waves if waves.dtype == torch.float64 else waves.float()
-    window, filters = _constants(waves.device, waves.dtype)
+    return normalised(log_frames(waves.unfold(-1, FFT_SAMPLES, HOP_SAMPLES)))
+
+
+def log_frames(frames: Tensor) -> Tensor:
+    """Log-mel values of frames, [..., 480] -> [..., 64], before normalisation."""
+    window, filters = _constants(frames.device, frames.dtype)
     # Mixed precision would destroy the small powers, so it is off here whatever the caller set.
-    with torch.autocast(waves.device.type, enabled=False):
-        frames = waves.unfold(-1, FFT_SAMPLES, HOP_SAMPLES) * window
-        spectrum = torch.fft.rfft(frames)
+    with torch.autocast(frames.device.type, enabled=False):
+        spectrum = torch.fft.rfft(frames * window)
         power = spectrum.real.square() + spectrum.imag.square()
-        logs = torch.log(power @ filters + LOG_FLOOR)
-        centred = logs - logs.mean(dim=(-2, -1), keepdim=True)
-        deviation = centred.square().mean(dim=(-2, -1), keepdim=True).sqrt()
-        # Digital silence has no deviation beyond rounding; its features are 0.
-        return centred / deviation.clamp_min(1e-3)
+        return torch.log(power @ filters + LOG_FLOOR)
+
+
+def normalised(logs: Tensor) -> Tensor:
+    """Clips [..., frame, band] by their own mean and standard deviation."""
+    centred = logs - logs.mean(dim=(-2, -1), keepdim=True)
+    deviation = centred.square().mean(dim=(-2, -1), keepdim=True).sqrt()
+    # Digital silence has no deviation beyond rounding; its features are 0.
+    return centred / deviation.clamp_min(1e-3)
 
 
 def one_second(waves: Tensor, lengths: Tensor, generator: torch.Generator | None = None) -> Tensor:

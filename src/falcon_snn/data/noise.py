@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from falcon_snn.data.augment import noise_pieces, snr_level
-from falcon_snn.data.examples import Examples, load_noise, load_waves
+from falcon_snn.data.examples import Examples, Waves, load_noise
 from falcon_snn.data.features import CLIP_SAMPLES, exact_log_mel, one_second
+from falcon_snn.data.task import waves_for
 from falcon_snn.errors import FalconError
 
 SEED = 0
@@ -34,19 +35,19 @@ def with_noise(
     if examples.kind == "spikes":
         raise FalconError("--noise: spikes take no noise; use recordings, images or arrays")
     if examples.kind == "recordings":
-        return replace(examples, x=_noisy_features(source, split, indices, snr_db))
+        waves = waves_for(source, split, examples.words)
+        return replace(examples, x=_noisy_features(waves, load_noise(source), indices, snr_db))
     samples = examples.x.numpy()
     noisy = [_noisy(x, index, snr_db) for x, index in zip(samples, indices, strict=True)]
     return replace(examples, x=torch.from_numpy(np.stack(noisy)))
 
 
-def _noisy_features(source: str, split: str, indices: Sequence[int], snr_db: float) -> Tensor:
-    waves, noise = load_waves(source, split), load_noise(source).double()
+def _noisy_features(waves: Waves, noise: Tensor, indices: Sequence[int], snr_db: float) -> Tensor:
     keep = torch.tensor(list(indices))
     draws = np.random.Generator(np.random.Philox(SEED)).random(len(waves))
     places = torch.from_numpy(draws)[keep]
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    noise, found = noise.to(device), []
+    noise, found = noise.double().to(device), []
     for first in range(0, len(keep), _AT_ONCE):
         part = keep[first : first + _AT_ONCE]
         clips = one_second(waves.waves[part].to(device), waves.lengths[part]).double()

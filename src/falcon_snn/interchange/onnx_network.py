@@ -4,6 +4,9 @@ Inputs are `features` [clip, ...], shaped as the network's source with channels 
 axes of size one, and, where the lines of a clip may vary, `lengths` [clip]; the output is `scores`
 [clip, class]. The sums are exact integers, so any runtime gives the predictions of full lookahead
 bit for bit.
+
+With features inside the input is `samples` [clip, 16000] in -1..1 instead: log-mel in double, the
+transform as a matrix product, which every runtime has.
 """
 
 import json
@@ -15,12 +18,53 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from falcon_snn.data.audio import pink_noise
+from falcon_snn.data.features import (
+    BANDS,
+    CLIP_SAMPLES,
+    FFT_SAMPLES,
+    FRAMES,
+    HOP_SAMPLES,
+    LOG_FLOOR,
+    exact_log_mel,
+    mel_filters,
+    normalised,
+)
 from falcon_snn.errors import FalconError
 from falcon_snn.files import replacing
 from falcon_snn.interchange.nir_files import optional_package
 from falcon_snn.network.description import Network
 from falcon_snn.network.integer import Snn
 from falcon_snn.network.witness import Witness, witness
+
+BINS = FFT_SAMPLES // 2 + 1
+
+
+class _Hearing(nn.Module):
+    """Features and QNN of networks that hear, from samples."""
+
+    place: Tensor  # [frame, sample]: where a frame's samples are
+    waves: Tensor  # [sample, 2 bins]: windowed cosines, then sines
+    filters: Tensor  # [2 bins, band]
+
+    def __init__(self, snn: Snn) -> None:
+        super().__init__()
+        self.qnn = _Qnn(snn)
+        place = torch.arange(FRAMES)[:, None] * HOP_SAMPLES + torch.arange(FFT_SAMPLES)
+        turns = torch.arange(FFT_SAMPLES, dtype=torch.float64)[:, None] * torch.arange(BINS)
+        angle = turns % FFT_SAMPLES * (2 * torch.pi / FFT_SAMPLES)
+        window = torch.hann_window(FFT_SAMPLES, dtype=torch.float64)[:, None]
+        self.register_buffer("place", place)
+        self.register_buffer(
+            "waves", torch.cat([window * angle.cos(), window * angle.sin()], dim=1)
+        )
+        self.register_buffer("filters", torch.from_numpy(mel_filters()).repeat(2, 1))
+
+    def forward(self, samples: Tensor) -> Tensor:
+        frames = samples.double()[:, self.place]
+        parts = frames @ self.waves
+        logs = torch.log((parts * parts) @ self.filters + LOG_FLOOR)
+        return self.qnn(normalised(logs).float())
 
 
 class _Qnn(nn.Module):
@@ -48,14 +92,27 @@ def varies(network: Network) -> bool:
     return network.readout.window[0] == 0 and network.shapes[network.readout.source][0] > 1
 
 
-def write_onnx(path: Path, snn: Snn, words: tuple[str, ...]) -> None:
+def write_onnx(
+    path: Path, snn: Snn, words: tuple[str, ...], *, with_features: bool = False
+) -> None:
     """Write the QNN; onnxruntime must agree with the spiking network before the file counts."""
     onnx = optional_package("onnx")
     optional_package("onnxscript")  # torch's exporter needs it
     snn = snn.to("cpu")
-    features, lengths = sample_clips(snn.network)
-    sample: tuple[Tensor, ...] = (features,)
-    axes: dict[str, Any] = {"features": {0: "clips"}}
+    network: nn.Module
+    if with_features:
+        if snn.network.source.input != (FRAMES, BANDS, 1):
+            raise FalconError(f"network '{snn.network.name}' takes no sound; no --with-features")
+        network, lengths = _Hearing(snn), None
+        fed = sample_waves()
+        features = exact_log_mel(fed)
+        axes: dict[str, Any] = {"samples": {0: "clips"}}
+    else:
+        network = _Qnn(snn)
+        features, lengths = sample_clips(snn.network)
+        fed = features
+        axes = {"features": {0: "clips"}}
+    sample: tuple[Tensor, ...] = (fed,)
     if lengths is not None:
         sample = (features, lengths)
         axes = {"features": {0: "clips", 1: "lines"}, "lengths": {0: "clips"}}
@@ -64,7 +121,7 @@ def write_onnx(path: Path, snn: Snn, words: tuple[str, ...]) -> None:
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         program = torch.onnx.export(
-            _Qnn(snn), sample, dynamo=True, dynamic_shapes=axes, verbose=False,
+            network, sample, dynamo=True, dynamic_shapes=axes, verbose=False,
             input_names=list(axes), output_names=["scores"],
         )  # fmt: skip
     assert program is not None
@@ -73,31 +130,39 @@ def write_onnx(path: Path, snn: Snn, words: tuple[str, ...]) -> None:
     onnx.helper.set_model_props(model, {key: json.dumps(value) for key, value in facts.items()})
     with replacing(path) as temporary:
         onnx.save(model, temporary)
-        check_onnx(temporary, snn, features, lengths)
+        check_onnx(temporary, snn, features, lengths, fed)
 
 
 def run_onnx(path: Path, features: Tensor, lengths: Tensor | None = None) -> Tensor:
-    """Class scores of an exported file, from onnxruntime."""
+    """Class scores of an exported file, from onnxruntime; of features or of samples."""
     runtime = optional_package("onnxruntime")
     session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    fed = {"features": features.float().numpy()}
+    fed = {session.get_inputs()[0].name: features.float().numpy()}
     if lengths is not None:
         fed["lengths"] = lengths.numpy()
     return torch.from_numpy(session.run(None, fed)[0])
 
 
-def check_onnx(path: Path, snn: Snn, features: Tensor, lengths: Tensor | None) -> None:
-    """Compare onnxruntime with full lookahead on some clips."""
+def check_onnx(
+    path: Path, snn: Snn, features: Tensor, lengths: Tensor | None, fed: Tensor | None = None
+) -> None:
+    """Compare onnxruntime with full lookahead on some clips; `fed` is their sound, if heard."""
     full = dict.fromkeys(snn.network.boundaries, snn.network.slots)
     streams = snn.streams(_with_all_axes(snn.network, features), lengths, full)
     expected = snn.logits(streams, lengths).float()
-    found = run_onnx(path, features, lengths)
+    found = run_onnx(path, features if fed is None else fed, lengths)
     if not torch.equal(found, expected):
         clips = int((found != expected).any(dim=1).sum())
         raise FalconError(
             f"ONNX: {clips} of {len(found)} clips get different scores in onnxruntime and in full "
             "lookahead; please report this as a bug"
         )
+
+
+def sample_waves(clips: int = 8) -> Tensor:
+    """Noise that swells and falls, float32 [clip, 16000], to compare programs."""
+    noise = torch.from_numpy(pink_noise(clips * CLIP_SAMPLES)).view(clips, CLIP_SAMPLES)
+    return noise * torch.hann_window(CLIP_SAMPLES) ** 2
 
 
 def sample_clips(network: Network, clips: int = 8) -> tuple[Tensor, Tensor | None]:

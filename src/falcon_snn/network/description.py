@@ -214,6 +214,20 @@ def weight_count(product: Product, before: Shape) -> int:
     return product.outputs * kernel[0] * kernel[1] * before[2]
 
 
+def weights_of(network: Network) -> int:
+    """Trained weights of all layers, those that pooled inputs share counted once."""
+    layers = [
+        (product, network.shapes[read][2])
+        for stage in network.stages for _, read, product in stage.products
+    ]  # fmt: skip
+    if network.source.product is not None:
+        layers.append((network.source.product, network.source.input[2]))
+    return network.readout.macs(network) + sum(
+        product.outputs * product.kernel[0] * product.kernel[1] * channels // product.groups
+        for product, channels in layers
+    )
+
+
 @dataclass(frozen=True)
 class _Form:
     """A network in a file, except its stages."""

@@ -119,3 +119,7 @@ class Stage(ABC):
     @abstractmethod
     def verilog(self, design: Any) -> None:
         """Add its modules to a hardware description (`interchange/verilog/design.py`)."""
+
+    @abstractmethod
+    def c(self, program: Any) -> None:
+        """Add its call to a C program (`interchange/c/program.py`)."""

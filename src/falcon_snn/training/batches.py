@@ -17,6 +17,7 @@ from falcon_snn.data.augment import (
 )
 from falcon_snn.data.examples import Examples, Waves
 from falcon_snn.data.features import log_mel, one_second
+from falcon_snn.data.task import UNKNOWN
 from falcon_snn.errors import FalconError
 from falcon_snn.training.evaluate import same_length
 from falcon_snn.training.recipe import Recipe, fitted_batch
@@ -48,6 +49,7 @@ class Clips:
         self.device = device
         self.labels = data.labels.to(device)
         self.words = data.words
+        self.spare = data.spare
         self.noise = noise.to(device)  # float [samples], empty if none is wanted
         self.lengths: Tensor | None = data.lengths.to(device)
         self.waves = isinstance(data, Waves)
@@ -65,7 +67,20 @@ class Clips:
             check_samples(recipe.augment, tuple(self.x.shape[1:]))
 
     def __len__(self) -> int:
-        return len(self.labels)
+        """Clips of an epoch."""
+        return len(self.labels) - self.spare
+
+    @property
+    def epoch_labels(self) -> Tensor:
+        """The labels that an epoch has, in some order."""
+        return self.labels[self._drawn(torch.arange(len(self.labels)).to(self.labels.device))]
+
+    def _drawn(self, order: Tensor) -> Tensor:
+        """All of an order but the first `spare` clips of unknown words."""
+        if not self.spare:
+            return order
+        unknown = self.labels[order] == self.words.index(UNKNOWN)
+        return order[~(unknown & (unknown.cumsum(0) <= self.spare))]
 
     @property
     def batch(self) -> int:
@@ -86,8 +101,9 @@ class Clips:
         if batch % world:
             raise FalconError(f"a batch of {batch} cannot be shared by {world} processes")
         share = batch // world
-        order = torch.randperm(len(self), generator=_generator("cpu", seed, epoch, 0))
-        order = torch.cat((order, order[: self.steps() * batch - len(self)])).to(self.device)
+        order = torch.randperm(len(self.labels), generator=_generator("cpu", seed, epoch, 0))
+        order = self._drawn(order.to(self.device))
+        order = torch.cat((order, order[: self.steps() * batch - len(self)]))
         generator = _generator(self.device, seed, epoch, 1 + rank)
         for step in range(self.steps()):
             first = step * batch + rank * share

@@ -26,7 +26,7 @@ import falcon_snn
 from falcon_snn.errors import FalconError
 from falcon_snn.files import parse_json, replacing
 from falcon_snn.network.convert import convert
-from falcon_snn.network.description import Network, network_from_json
+from falcon_snn.network.description import Network, network_from_json, weights_of
 from falcon_snn.network.qnn import Qnn
 from falcon_snn.network.teacher import Teacher
 from falcon_snn.pipeline.schedule import complete
@@ -176,7 +176,10 @@ def load_weights(model: nn.Module, weights: dict[str, Tensor], path: Path | str)
 
 def check_integers(network: Network, tensors: dict[str, Tensor], path: Path | str) -> None:
     """Refuse integers that conversion of this network could not have given."""
-    with torch.device("meta"):  # shapes and types without memory
+    # Shapes and types come from a network of random weights. Where the file has fewer numbers than
+    # that would take, it has no memory: "meta", which takes torch a second to load.
+    enough = sum(tensor.numel() for tensor in tensors.values()) >= weights_of(network)
+    with torch.device("cpu" if enough else "meta"), torch.random.fork_rng(devices=[]):
         wanted = convert(Qnn(network)).tensors
     check_tensors(wanted, tensors, path)
     for name, tensor in tensors.items():

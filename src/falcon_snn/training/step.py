@@ -74,7 +74,7 @@ class TrainingStep:
         self.sums = torch.zeros(2, device=fabric.device)  # loss times clips, hits
         self.weight = None
         if job.recipe.class_weight:
-            labels, power = job.clips.labels, job.recipe.class_weight
+            labels, power = job.clips.epoch_labels, job.recipe.class_weight
             self.weight = class_weights(labels, len(job.clips.words), power)
         self.temporal = job.recipe.spiking and job.recipe.gradient == "temporal"
         self.network = self._network()

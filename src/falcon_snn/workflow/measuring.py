@@ -1,5 +1,6 @@
 """What a trained network does: its conversion checked, its accuracy, its energy."""
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,11 +39,18 @@ class Evaluation:
     clips: int
     right: int
     recall: dict[str, float]  # percent of the clips of each class
+    confusion: list[list[int]]  # clips by what they are and what was answered
+    spent_s: float = 0.0  # wall time of the network
 
     @property
     def accuracy(self) -> float:
         """Percent of all clips."""
         return 100.0 * self.right / self.clips
+
+    @property
+    def clips_per_s(self) -> float | None:
+        """How fast it was, the first clip with all that loads among them; None: not timed."""
+        return self.clips / self.spent_s if self.spent_s else None
 
     @property
     def mean_recall(self) -> float:
@@ -57,8 +65,9 @@ class Evaluation:
 
 
 def evaluation(
-    schedule: str, delays: Delays | None, found: torch.Tensor, examples: "Examples"
-) -> Evaluation:
+    schedule: str, delays: Delays | None, found: torch.Tensor, examples: "Examples",
+    spent_s: float = 0.0,
+) -> Evaluation:  # fmt: skip
     """Predictions compared with the labels."""
     labels, right = examples.labels.cpu(), found.cpu() == examples.labels.cpu()
     recall = {
@@ -66,7 +75,10 @@ def evaluation(
         for label, word in enumerate(examples.words)
         if bool((labels == label).any())
     }
-    return Evaluation(schedule, delays, len(examples), int(right.sum()), recall)
+    classes = len(examples.words)
+    pairs = torch.bincount(labels * classes + found.cpu(), minlength=classes**2)
+    return Evaluation(schedule, delays, len(examples), int(right.sum()), recall,
+                      pairs.view(classes, classes).tolist(), spent_s)  # fmt: skip
 
 
 def evaluate(
@@ -92,16 +104,18 @@ def evaluate(
                 "gives the QNN's answers in integers), or leave out --backend"
             )
         model = model_of(metadata, tensors, checkpoint).to(device())
+        began = time.perf_counter()
         with watch.bar("QNN", len(examples)) as advance:
             found = qnn_predictions(model, examples, advance=advance)
-        return evaluation(schedule, None, found, examples)
+        return evaluation(schedule, None, found, examples, time.perf_counter() - began)
     snn, metadata = load_network(checkpoint, qk_prefix)
     delays = delays_of(schedule, snn.network, metadata.delays)
+    began = time.perf_counter()
     with watch.bar("SNN", len(examples)) as advance:
         found = snn_predictions(
             snn.to(device()), examples, delays, backend=backend, advance=advance
         )
-    return evaluation(schedule, delays, found, examples)
+    return evaluation(schedule, delays, found, examples, time.perf_counter() - began)
 
 
 def convert_checkpoint(

@@ -1,6 +1,6 @@
 """A network from a file, for Python: what it answers, when, and what that costs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from falcon_snn.data.audio import read_wave, to_16_khz_mono, to_int16
+from falcon_snn.data.audio import log, read_wave, to_16_khz_mono, to_int16
 from falcon_snn.data.features import BANDS, CLIP_SAMPLES, FRAMES, RATE_HZ, exact_log_mel, one_second
+from falcon_snn.data.task import NO_WORDS, UNKNOWN
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import load_profile
 from falcon_snn.network.description import Network
@@ -24,10 +26,13 @@ from falcon_snn.training.export import load_network
 from falcon_snn.training.pretrained import pretrained_names, pretrained_path
 from falcon_snn.training.recipe import PHASES
 from falcon_snn.workflow import measuring, run, searching, training
+from falcon_snn.workflow.detecting import Detection, Detector, Hear, Rule, detect
 from falcon_snn.workflow.networks import delays_of
 from falcon_snn.workflow.sources import Data
 from falcon_snn.workflow.watch import SILENT, Watch
 
+_BLOCK_SAMPLES = 10 * RATE_HZ  # of a long recording that are heard at once
+THRESHOLDS = "thresholds"  # of a checkpoint's facts
 Schedule = str | Mapping[str, int] | None  # by name, as delays, or what the network was made for
 
 
@@ -75,33 +80,100 @@ class Model:
         """The class index of each input, int64 [clip]."""
         return self.snn.predict(torch.as_tensor(x), None, self.delays(schedule))
 
-    def ranking(self, streams: Streams, backend: str = "auto") -> list[tuple[str, float]]:
-        """Classes of the first input with their confidence, likeliest first."""
-        confidence = self.snn.logits(streams, None, backend)[0].softmax(dim=0)
-        order = confidence.argsort(descending=True, stable=True).tolist()
-        return [(self.classes[index], float(confidence[index])) for index in order]
+    def confidences(self, x: Tensor, schedule: Schedule = None, backend: str = "auto") -> Tensor:
+        """The confidence of every class, float64 [clip, class]."""
+        streams = self.streams(x, schedule, backend)
+        return self.snn.logits(streams, None, backend).softmax(dim=1)
+
+    def rankings(self, confidences: Tensor) -> list[list[tuple[str, float]]]:
+        """Classes of each input with their confidence, likeliest first."""
+        order = confidences.argsort(dim=1, descending=True, stable=True).tolist()
+        return [
+            [(self.classes[index], float(row[index])) for index in places]
+            for row, places in zip(confidences, order, strict=True)
+        ]
+
+    def answer(
+        self, ranking: Sequence[tuple[str, float]], threshold: float | None = None
+    ) -> str:  # fmt: skip
+        """The likeliest class; a word below the threshold is "unknown"."""
+        word, confidence = ranking[0]
+        least = self.threshold("clip", 0.0) if threshold is None else threshold
+        return UNKNOWN if confidence < least and word not in NO_WORDS else word
 
     def classify(
         self, samples: Any, rate_hz: int = RATE_HZ, schedule: Schedule = None
     ) -> list[tuple[str, float]]:
         """Words with their confidence for the samples of one recording in -1..1."""
-        given = np.asarray(samples, dtype=np.float32)
-        if given.ndim > 2 or not given.size or rate_hz < 1 or not np.isfinite(given).all():
-            raise FalconError("give finite samples [sample] or [sample, channel] and their rate")
-        wave, _ = to_16_khz_mono(given.reshape(len(given), -1), rate_hz)
-        return self.ranking(self.streams(self.features(wave), schedule))
+        wave, _ = to_16_khz_mono(_checked(samples, rate_hz), rate_hz)
+        return self.rankings(self.confidences(self.features(wave), schedule))[0]
+
+    def threshold(self, kind: str, default: float) -> float:
+        """What `falcon-snn calibrate` chose for a "clip" or a "stream"."""
+        chosen = self.metadata.facts.get(THRESHOLDS)
+        value = chosen.get(kind) if isinstance(chosen, dict) else None
+        return value if isinstance(value, float) and 0 <= value <= 1 else default
+
+    def rule(
+        self, threshold: float | None = None, every_ms: int = 160, smooth_ms: int = 320,
+        refractory_ms: int = 500,
+    ) -> Rule:  # fmt: skip
+        """When a word of a stream counts as heard; the threshold is its own, if it has one."""
+        if threshold is None:
+            threshold = self.threshold("stream", Rule().threshold)
+        return Rule(every_ms, smooth_ms, threshold, refractory_ms)
+
+    def detector(
+        self, rule: Rule | None = None, words: Sequence[str] | None = None,
+        schedule: Schedule = None, backend: str = "auto",
+    ) -> Detector:  # fmt: skip
+        """What hears a stream: give it samples with `push`, as they come."""
+        hear = self.hearing(schedule, backend)
+        hear(torch.zeros(1, FRAMES, BANDS))  # compilers load now, not when the first word comes
+        return Detector(hear, self.classes, rule or Rule(), words)
+
+    def hearing(self, schedule: Schedule = None, backend: str = "auto") -> Hear:
+        """The network as a function of features, for streams."""
+        self._demand_hearing()
+        delays = self.delays(schedule)
+        return lambda x: self.confidences(x, delays, backend)
+
+    def detect(
+        self, samples: Any, rate_hz: int = RATE_HZ, rule: Rule | None = None,
+        schedule: Schedule = None,
+    ) -> list[Detection]:  # fmt: skip
+        """The words in the samples of a recording of any length in -1..1."""
+        wave, _ = to_16_khz_mono(_checked(samples, rate_hz), rate_hz)
+        blocks = (wave[at : at + _BLOCK_SAMPLES] for at in range(0, len(wave), _BLOCK_SAMPLES))
+        return list(detect(self.detector(rule, schedule=schedule), blocks))
+
+    def _demand_hearing(self) -> None:
+        if self.network.source.input != (FRAMES, BANDS, 1):
+            raise FalconError(f"{self.path}: takes {self.network.source.input}, not recordings")
 
     def features(self, wave: Any) -> Tensor:
         """Network input [1, frame, band] of samples at 16 kHz."""
-        if self.network.source.input != (FRAMES, BANDS, 1):
-            raise FalconError(f"{self.path}: takes {self.network.source.input}, not recordings")
+        self._demand_hearing()
         samples = torch.from_numpy(to_int16(wave))
         padded = torch.nn.functional.pad(samples, (0, max(0, CLIP_SAMPLES - len(samples))))
         return exact_log_mel(one_second(padded[None], torch.tensor([len(samples)])))
 
     def features_of_file(self, file: Path | str) -> Tensor:
-        """Network input of a recording."""
-        return self.features(read_wave(Path(file)))
+        """Network input of a recording; of a longer one the second in its middle."""
+        wave = read_wave(Path(file))
+        if len(wave) > 1.1 * CLIP_SAMPLES:
+            log.warning(
+                "%s: %.1f s long, the network hears the second in its middle; `falcon-snn detect` "
+                "hears all of it", file, len(wave) / RATE_HZ,
+            )  # fmt: skip
+        return self.features(wave)
+
+    def heard(
+        self, files: Sequence[Path], schedule: Schedule = None, backend: str = "auto"
+    ) -> list[list[tuple[str, float]]]:
+        """Words with their confidence for recordings, all in one go."""
+        x = torch.cat([self.features_of_file(file) for file in files])
+        return self.rankings(self.confidences(x, schedule, backend))
 
     def latency(self, schedule: Schedule = None, hardware: str | None = None) -> Timing:
         """When everything happens on a chip; `.core_us` is the core latency. 'qnn' is its QNN."""
@@ -123,6 +195,14 @@ class Model:
         """What an inference costs, as QNN, with full lookahead and under its own schedule."""
         profile = load_profile(hardware)
         return measuring.energy(self.path, data, split=split, profile=profile, limit=limit)
+
+
+def _checked(samples: Any, rate_hz: int) -> NDArray[np.float32]:
+    """Samples as [sample, channel], if they are some."""
+    given = np.asarray(samples, dtype=np.float32)
+    if given.ndim > 2 or not given.size or rate_hz < 1 or not np.isfinite(given).all():
+        raise FalconError("give finite samples [sample] or [sample, channel] and their rate")
+    return given.reshape(len(given), -1)
 
 
 def load(source: str | Path) -> Model:

@@ -178,6 +178,7 @@ class Timed:
 
     graph: Graph
     own: Delays | None = None
+    network: Network | None = None  # a stage graph of a file has none
 
     def schedule(self, asked: str | None) -> str:
         """The name of the schedule to take; by default the network's own, or else fastest."""
@@ -210,7 +211,7 @@ def timed_network(
             network = network.with_prefix(qk_prefix)
     else:
         network = built_in(name, dataset, slots=slots, qk_prefix=qk_prefix)
-    return Timed(network.graph, own)
+    return Timed(network.graph, own, network)
 
 
 def _read_graph(path: Path, slots: int | None, qk_prefix: int | None) -> Graph:

@@ -53,16 +53,18 @@ def load_split(
 ) -> "Examples":  # fmt: skip
     """Clips of a split, if their classes are the network's; `limit` takes some, evenly spaced.
 
+    Of a set of more words, those of the network, with unknown words and silence if it knows them.
+
     With `noise_db`, noise is added at that ratio of signal to noise.
     """
-    from falcon_snn.data.examples import load_examples
+    from falcon_snn.data.task import examples_for
 
     if split not in SPLITS:
         raise FalconError(f"unknown split '{split[:40]}'; choose validation or test")
     if limit is not None and limit < 1:
         raise FalconError(f"a limit of {limit} clips; it must be 1 or more")
     source = data_source(data)
-    examples = load_examples(source, SPLITS[split])
+    examples = examples_for(source, SPLITS[split], words)
     if words is not None and tuple(examples.words) != tuple(words):
         raise FalconError(
             f"{data}: its {len(examples.words)} classes are not the {len(words)} of the network"

@@ -17,10 +17,9 @@ from falcon_snn.data.examples import (
     Waves,
     find_source,
     kind_of,
-    load_examples,
     load_noise,
-    load_waves,
 )
+from falcon_snn.data.task import NO_WORDS, examples_for, waves_for
 from falcon_snn.errors import FalconError, Stopped
 from falcon_snn.files import locked, replacing, sha256_of
 from falcon_snn.hardware.profile import Profile
@@ -88,10 +87,10 @@ class Start:
 
 @contextmanager
 def open_training(
-    data: Data, recipes: Sequence[Recipe], *, devices: int = 1, seed: int = 0,
-    watch: Watch = SILENT,
+    data: Data, recipes: Sequence[Recipe], *, classes: Sequence[str] | None = None,
+    devices: int = 1, seed: int = 0, watch: Watch = SILENT,
 ) -> Iterator[Session]:  # fmt: skip
-    """Start the processes and load the clips that the recipes need."""
+    """Start the processes and load the clips that the recipes need, with these classes."""
     from lightning.fabric import Fabric
 
     _quiet()
@@ -116,10 +115,10 @@ def open_training(
     with fabric.rank_zero_first(local=True):
         sound = kind_of(find_source(source)) == "recordings"
         waves = sound and any(recipe.needs_waves for recipe in recipes)
-        training = (load_waves if waves else load_examples)(source, "training")
+        training = (waves_for if waves else examples_for)(source, "training", classes)
         noisy = waves and any(recipe.augment.noisy for recipe in recipes)
         noise = load_noise(source) if noisy else torch.zeros(0)
-        validation = load_examples(source, "validation")
+        validation = examples_for(source, "validation", classes)
     try:
         own_watch = watch if fabric.global_rank == 0 else SILENT
         yield Session(fabric, training, noise, validation, seed, own_watch)
@@ -234,11 +233,12 @@ def train(
     network: str | Qnn, data: Data, out: Path | str, *, recipe: str | Path | None = None,
     slots: int | None = None, epochs: int | None = None, seed: int = 0, devices: int = 1,
     resume: bool = False, init: Path | None = None, teachers: Sequence[Path] = (),
-    compiled: bool | None = None, watch: Watch = SILENT,
+    classes: Sequence[str] | None = None, compiled: bool | None = None, watch: Watch = SILENT,
 ) -> EpochResult:  # fmt: skip
     """Train a QNN (or a teacher) into a folder; a killed run goes on with `resume`.
 
     `network` is a built-in name, "teacher", FILE.py:FUNCTION, or a QNN such as `from_torch` gives.
+    `classes` are those of `data.task.task_classes`; by default all words of the data.
     """
     teaching = network == TEACHER
     name = TEACHER if teaching else "qnn"
@@ -247,9 +247,14 @@ def train(
         raise FalconError("a teacher starts from scratch; leave out --init")
     demand_distilling(teachers, [plan])
     with (
-        open_training(data, [plan], devices=devices, seed=seed, watch=watch) as session,
+        open_training(
+            data, [plan], classes=classes, devices=devices, seed=seed, watch=watch
+        ) as session,
         session.locked(Path(out)),
     ):
+        if classes is not None and tuple(classes) != session.validation.words:
+            gone = sorted(set(classes) - set(session.validation.words) - set(NO_WORDS))
+            raise FalconError(f"{data}: has no recordings of {', '.join(gone[:3]) or 'words'}")
         model = _model(network, session.samples, slots, init)
         facts = fingerprint(data, start=init)
         start = Start(model, teachers=tuple(teachers), facts=facts)
@@ -298,7 +303,12 @@ def adapt(
     model, metadata = load_model(checkpoint, qk_prefix)
     with (
         open_training(
-            data, list(plans.values()), devices=devices, seed=seed, watch=watch
+            data,
+            list(plans.values()),
+            classes=metadata.words,
+            devices=devices,
+            seed=seed,
+            watch=watch,
         ) as session,
         session.locked(Path(out)),
     ):

@@ -179,3 +179,6 @@ class Attention(Stage):
 
     def verilog(self, design: Any) -> None:
         design.attention(self)
+
+    def c(self, program: Any) -> None:
+        program.attention(self)

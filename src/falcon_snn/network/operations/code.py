@@ -124,3 +124,6 @@ class Code(Stage):
 
     def verilog(self, design: Any) -> None:
         design.code(self, design.array(self, "", self.source, self.product))
+
+    def c(self, program: Any) -> None:
+        program.code(self)

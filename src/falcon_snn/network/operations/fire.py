@@ -227,6 +227,9 @@ class Fire(Stage):
         ]
         design.neurons(self, inputs)
 
+    def c(self, program: Any) -> None:
+        program.fire(self)
+
 
 def array_stage(network: Network, name: str, reads: str, product: Product) -> graph.Stage:
     """The analog array of a layer: positions and groups work side by side."""

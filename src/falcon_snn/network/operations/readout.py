@@ -171,3 +171,6 @@ class Readout(Stage):
 
     def verilog(self, design: Any) -> None:
         """It comes after the timed core."""
+
+    def c(self, program: Any) -> None:
+        program.readout(self)

@@ -207,3 +207,6 @@ class Source(Stage):
 
     def verilog(self, design: Any) -> None:
         design.source(self)
+
+    def c(self, program: Any) -> None:
+        program.source(self)

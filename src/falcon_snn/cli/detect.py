@@ -1,0 +1,127 @@
+"""`falcon-snn detect`: the words in recordings of any length."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from falcon_snn.cli import network_options as options
+from falcon_snn.cli.output import JsonFlag, notice, out, print_line
+from falcon_snn.errors import FalconError
+
+if TYPE_CHECKING:
+    from falcon_snn.workflow.detecting import Detection, Detector
+
+BLOCK_S = 10.0
+LONGEST_PICTURE_S = 600
+
+Words = typer.Option(
+    None, "--words", help="Report only these of the network's words, such as yes,no,stop."
+)
+Threshold = typer.Option(
+    None, "--threshold", help="Mean confidence from which a word is reported; default: the "
+    "network's own, or 0.85.",
+)  # fmt: skip
+Every = typer.Option(160, "--every", help="ms from one look at the last second to the next.")
+Smooth = typer.Option(320, "--smooth", help="ms over which confidences are averaged.")
+Refractory = typer.Option(500, "--refractory", help="ms of silence after a word is reported.")
+Schedule = typer.Option(
+    None, "--schedule", help="own, fastest, balanced, accurate, full, uniform:D or a JSON file; by "
+    "default what the network was trained for, or full.",
+)  # fmt: skip
+
+
+def detect(
+    files: list[Path] = typer.Argument(help="Recordings (wav and what libsndfile reads)."),
+    checkpoint: Path | None = options.Checkpoint,
+    pretrained: str | None = options.Pretrained,
+    words: str | None = Words,
+    threshold: float | None = Threshold,
+    every: int = Every,
+    smooth: int = Smooth,
+    refractory: int = Refractory,
+    schedule: str | None = Schedule,
+    backend: str = typer.Option("auto", help="auto, torch or numba."),
+    plot: Path | None = typer.Option(None, help="A picture of the recording and its words."),
+    as_json: bool = JsonFlag,
+) -> None:
+    """Find the words in recordings of any length: when, how sure, how soon it was known.
+
+    With --json every word is one line, and each file ends in a line with what was heard.
+    """
+    from falcon_snn.data.audio import read_in_blocks
+    from falcon_snn.workflow.detecting import follow
+    from falcon_snn.workflow.model import load
+
+    if plot is not None and len(files) > 1:
+        raise FalconError("--plot shows one recording; give one file")
+    model = load(options.network_file(checkpoint, pretrained))
+    rule = model.rule(threshold, every, smooth, refractory)
+    for file in files:
+        detector = model.detector(rule, split_words(words), schedule, backend)
+        summary = Summary(detector, file, as_json)
+        pieces = []
+        try:
+            for piece in follow(detector, read_in_blocks(file, BLOCK_S)):
+                for detection in piece.detections:
+                    summary.show(detection)
+                if plot is not None:
+                    if detector.heard_s > LONGEST_PICTURE_S:
+                        raise FalconError(f"{file}: longer than 10 minutes; cut it, or no --plot")
+                    pieces.append(piece)
+        except KeyboardInterrupt:
+            summary.end(stopped=True)
+            raise typer.Exit(130) from None
+        summary.end()
+        if plot is not None:
+            from falcon_snn.report.detections_figure import draw_detections
+
+            draw_detections(plot, pieces, detector, f"{file.name}, {model.network.name}")
+            notice(f"picture: {plot}")
+
+
+def split_words(words: str | None) -> list[str] | None:
+    """The words of a list with commas."""
+    if words is None:
+        return None
+    found = [word.strip() for word in words.split(",") if word.strip()]
+    if not found:
+        raise FalconError("--words is empty; give words such as yes,no,stop")
+    return found
+
+
+class Summary:
+    """Shows words as they are heard, and at the end what was heard in all."""
+
+    def __init__(self, detector: "Detector", file: Path | None, as_json: bool) -> None:
+        self.detector, self.file, self.as_json = detector, file, as_json
+        self.words = 0
+        self.began = time.process_time()
+
+    @property
+    def _named(self) -> dict[str, Any]:
+        return {} if self.file is None else {"file": str(self.file)}
+
+    def show(self, detection: "Detection") -> None:
+        """One word."""
+        self.words += 1
+        if self.as_json:
+            print_line({**self._named, **detection.as_json()})
+            return
+        out.print(
+            f"{detection.start_s:8.2f} s  [bold]{detection.word:<12}[/] "
+            f"{detection.confidence:6.1%}   known {1000 * detection.delay_s:.0f} ms after its end"
+        )
+
+    def end(self, *, stopped: bool = False) -> None:
+        """What was heard in all."""
+        heard_s, spent_s = self.detector.heard_s, time.process_time() - self.began
+        if self.as_json:
+            print_line({**self._named, "heard_s": round(heard_s, 3), "words": self.words,
+                        "cpu_s": round(spent_s, 3), "stopped": stopped})  # fmt: skip
+            return
+        where = "" if self.file is None else f"{self.file}: "
+        words = "1 word" if self.words == 1 else f"{self.words} words"
+        notice(f"{where}{words} in {heard_s:.1f} s of sound, {heard_s / max(spent_s, 1e-3):.0f} "
+               f"times real time{', stopped' if stopped else ''}")  # fmt: skip

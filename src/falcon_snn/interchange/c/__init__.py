@@ -1,0 +1,1 @@
+"""A network as plain C99."""

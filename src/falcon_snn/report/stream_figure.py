@@ -1,0 +1,31 @@
+"""Misses against false accepts: the curve of all thresholds, and the default's point on it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from falcon_snn.report.style import SOFT, check_picture, figure_style, save_figure
+
+
+def draw_stream(path: Path, title: str, facts: Mapping[str, Any]) -> None:
+    """`facts` are those of `StreamReport.as_json`."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    check_picture(path)
+    least = 0.5 / facts["hours"]  # where no false accept was heard
+    with rc_context(figure_style()):
+        figure = Figure(figsize=(6.2, 4.4), layout="constrained")
+        axis = figure.subplots()
+        rates = [max(point["false_per_hour"], least) for point in facts["curve"]]
+        misses = [point["miss_percent"] for point in facts["curve"]]
+        axis.plot(rates, misses, "-o", ms=3, color="#3b76af", label="thresholds")
+        default = facts["default"]
+        axis.plot([max(default["false_per_hour"], least)], [default["miss_percent"]], "D",
+                  color="#e1812c", label=f"threshold {facts['rule']['threshold']:.3g}")  # fmt: skip
+        for rate in map(float, facts["at_false_per_hour"]):
+            axis.axvline(rate, color=SOFT, lw=0.7, ls=":")
+        axis.set(xscale="log", xlabel="false accepts per hour", ylabel="misses (%)", title=title,
+                 ylim=(0, min(100, 1.05 * max(misses) + 1)))  # fmt: skip
+        axis.legend()
+        save_figure(figure, path, list(facts["curve"]))
