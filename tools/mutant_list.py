@@ -230,7 +230,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "network/parts.py",
         f"{ORACLE} test_random_networks.py",
         ("codes * gain.sign().to(scale).view(-1, 1, 1, 1)", "codes"),
-        ("gain = gain / (self.product.pool[0]", "gain = gain * 1 / (self.product.pool[0] or"),
+        ("gain / (self.product.pool[0] * self.product.pool[1])", "gain / self.product.pool[0]"),
         (" - gain * self.running_mean.double()", ""),
         ("x.mean(dim=(2, 4)) if average else x.sum", "x.sum(dim=(2, 4)) if average else x.sum"),
     ),
