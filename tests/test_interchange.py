@@ -278,7 +278,7 @@ def test_export_command(checkpoint: Path, tmp_path: Path) -> None:
     timed = CliRunner().invoke(app, ["latency", "--graph", str(file), "--json"])
     assert json.loads(timed.stdout)["slots"] == NETWORK.slots
     for words, message in (
-        (("--format", "pt"), "--format is 'pt'; choose nir, onnx or verilog"),
+        (("--format", "pt"), "--format is 'pt'; choose nir, onnx, verilog or c"),
         (("--format", "onnx", "--schedule", "full"), "the QNN has no slots"),
     ):
         error = export(checkpoint, *words, "--out", tmp_path / "x").exception

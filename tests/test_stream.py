@@ -279,7 +279,7 @@ def test_bad_files_are_one_line(tmp_path: Path, spoken: Path) -> None:
     (tmp_path / "phone.m4a").write_bytes(b"\0\0\0 ftypM4A " + bytes(100))
     (tmp_path / "text.wav").write_text("no sound")
     said = {
-        "cut.wav": "cut short", "nan.wav": "no numbers", "none.wav": "no samples",
+        "cut.wav": "cut short", "nan.wav": "not numbers", "none.wav": "no samples",
         "slow.wav": "500 Hz", "phone.m4a": "ffmpeg -i phone.m4a phone.wav",
         "text.wav": "not a readable recording", "gone.wav": "no such file",
     }  # fmt: skip
@@ -368,7 +368,7 @@ def test_raw_samples_cut_anywhere() -> None:
 
 
 def test_samples_that_are_no_numbers() -> None:
-    with pytest.raises(FalconError, match="no numbers"):
+    with pytest.raises(FalconError, match="not numbers"):
         Detector(hear, WORDS, Rule()).push(np.full(10, np.inf, np.float32))
 
 

@@ -80,7 +80,7 @@ def _blocks(file: Any, path: Path, samples: int) -> Iterator[NDArray[np.float32]
     frames = max(1, samples // file.channels)
     while len(block := file.read(frames, dtype="float32", always_2d=True)):
         if not np.isfinite(block).all():
-            raise FalconError(f"{path}: holds values that are no numbers; save it again")
+            raise FalconError(f"{path}: holds values that are not numbers; save it again")
         yield block
 
 

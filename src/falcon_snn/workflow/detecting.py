@@ -160,7 +160,7 @@ class Detector:
     def follow(self, wave: NDArray[np.float32]) -> "Followed":
         """The same with what it was concluded from."""
         if not np.isfinite(wave).all():
-            raise FalconError(f"samples after {self.heard_s:.2f} s are no numbers")
+            raise FalconError(f"samples after {self.heard_s:.2f} s are not numbers")
         windows = self.features.push(wave)
         confidences = self.confidences.of(windows)
         detections = []
