@@ -151,7 +151,7 @@ def _report(result: dict[str, Any], folder: Path, as_json: bool) -> None:
 
     from falcon_snn.search.result import distinct_pairs, same_chosen
 
-    table = Table("schedule", "accuracy %", "95 % interval", "us", "random %", "waits")
+    table = Table("schedule", "accuracy %", "95 % interval", "µs", "random %", "waits")
     for names in same_chosen(result):  # equal schedules are shown once
         row = chosen[names[0]]
         others = [

@@ -52,7 +52,7 @@ def verify(
             f"{ran.seconds / found.runs:.2f} s a run)"
         )
         for name, core in found.core_us.items():
-            out.print(f"core latency, {name}: {core:.2f} us")
+            out.print(f"core latency, {name}: {core:.2f} µs")
         for line in ran.differences[:5]:
             out.print(f"differs: {line}")
         out.print("The analog macro and ConSmax are behavioural: their cycles are the profile's.")
