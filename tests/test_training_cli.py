@@ -101,9 +101,7 @@ def test_train_convert_evaluate_adapt(tmp_path: Path, monkeypatch: pytest.Monkey
         call(
             "train", "--recipe", quick, "--data", data, "--out", tmp_path / "no", "--teacher", best
         )
-    with pytest.raises(
-        FalconError, match=r"choose tiny, medium, large, kestrel-5, .* FILE\.py"
-    ):
+    with pytest.raises(FalconError, match=r"choose tiny, medium, large, kestrel-5, .* FILE\.py"):
         call("train", "--network", "giant", "--data", data, "--out", tmp_path / "no")
     with pytest.raises(FalconError, match="'forward' is 'spikes', not 'counts'"):
         call("train", "--recipe", spiking, "--data", data, "--out", tmp_path / "no")
