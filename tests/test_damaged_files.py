@@ -19,7 +19,7 @@ from tests.training_data import NETWORK, WORDS, write_spikes
 from typer.testing import CliRunner
 
 from falcon_snn.cli.main import app
-from falcon_snn.data.audio import read_wave
+from falcon_snn.data.audio import read_wave, samples_at_16_khz
 from falcon_snn.data.clips import Clip
 from falcon_snn.data.examples import load_examples
 from falcon_snn.data.folder import open_folder
@@ -325,3 +325,9 @@ def test_a_checkpoint_to_resume_from_without_its_moments(tmp_path: Path) -> None
     )
     with pytest.raises(FalconError, match=f"lacks '{gone}'"):
         train(make_job(tmp_path, epochs=1, resume=True), Fabric(accelerator="cpu"))
+
+
+def test_a_recording_without_samples_is_one_line(tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "none.wav", np.zeros(0), 16_000)
+    with pytest.raises(FalconError, match="no samples in it"):
+        samples_at_16_khz(tmp_path / "none.wav")

@@ -4,6 +4,7 @@ import re
 import sys
 from dataclasses import replace
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -303,3 +304,16 @@ def test_bad_settings_are_refused() -> None:
     for settings in ({"crop": 1.0}, {"flip": 1.1}, {"shift_pixels": -1}):
         with pytest.raises(FalconError, match=f"augment.{next(iter(settings))}"):
             Augmentation(**settings)
+
+
+def test_a_header_that_promises_too_many_pixels_is_one_line(
+    folder: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    path = folder / "cat" / names_in("training", 1)[0]
+    data = bytearray(path.read_bytes())
+    data[16:24] = (12_000).to_bytes(4, "big") * 2  # width and height of a PNG
+    data[29:33] = crc32(data[12:29]).to_bytes(4, "big")
+    path.write_bytes(data)
+    with pytest.raises(FalconError, match=r"not a readable image .*exceeds limit"):
+        load_examples(folder, "training")
+    assert not recwarn.list

@@ -134,6 +134,9 @@ def samples_at_16_khz(path: Path) -> int:
     """How many samples `read_wave` will give, from the header alone."""
     with _opened(path) as file:
         frames, rate_hz = int(file.frames), int(file.samplerate)
+    if not frames:
+        _demand_whole(path)
+        raise FalconError(f"{path}: no samples in it")
     return -(-frames * RATE_HZ // rate_hz)
 
 

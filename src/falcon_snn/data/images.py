@@ -8,6 +8,7 @@ class/name.png             png, jpg, jpeg, bmp or webp with 8 bits per channel; 
 Images are uint8 [height, width], or [height, width, 3] if any of the set has colours.
 """
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -153,10 +154,14 @@ def _opened(path: Path) -> "Iterator[Image]":
     except ImportError:
         raise FalconError("images need Pillow: pip install 'falcon-snn[images]'") from None
 
+    too_large = (Image.DecompressionBombError, Image.DecompressionBombWarning)
     try:
-        with Image.open(path, formats=_FORMATS) as image:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            opened = Image.open(path, formats=_FORMATS)
+        with opened as image:
             yield image
     except UnidentifiedImageError:
         raise FalconError(f"{path}: not a readable image; save it again as PNG") from None
-    except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
+    except (OSError, SyntaxError, ValueError, EOFError, *too_large) as error:
         raise FalconError(f"{path}: not a readable image ({error}); save it again") from None
