@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import product
+from math import exp
 
 import pytest
 import torch
@@ -41,6 +42,25 @@ def test_full_lookahead_is_the_qnn(slots: int, seed: int, padded: bool, bits: in
     x = torch.randn(5, 10, 12)
     lengths = torch.tensor([10, 1, 4, 9, 10]) if padded else None
     assert check(snn, x, lengths).shape == (5,)
+
+
+def test_a_code_of_the_attention_map_begins_at_its_edge() -> None:
+    """The definition in doubles, at every edge and one score below it."""
+    model = trained_like(NETWORK, 4)
+    table = convert(model).tensors["block0.context.curve.table"].tolist()
+    steps = [float(model.part(f"block0.{name}").code.step.exact().detach()) for name in "qk"]
+    map_of = model.part("block0.context").consmax
+    slope = steps[0] * steps[1] / (CONFIG.hidden / CONFIG.heads) ** 0.5
+    tried = 0
+    for head in range(CONFIG.heads):
+        offset = float(map_of.beta[head]) + float(map_of.log_gamma[head]) + float(map_of.step.log)
+        for code in range(1, 256):
+            edge = table[head][code]
+            below, above = (exp(slope * score - offset) + 0.5 for score in (edge - 1, edge))
+            assert below < code + 1e-4
+            assert above > code - 1e-4
+            tried += above > code + 1e-4  # a score below the edge is told from one at it
+    assert tried > 400
 
 
 def test_a_fault_is_named_by_its_stage() -> None:

@@ -29,8 +29,9 @@ from tests.training_data import write_spikes
 from falcon_snn.files import IN_USE, is_temporary
 from falcon_snn.training.checkpoint import load_checkpoint
 
-# What depends on the clock: times, hashes of files that hold times, what a kill left.
-TIMED = ("seconds", "clips_per_second", "inputs", "files", "sha256", "unsure")
+# What depends on the clock or the last start: times, hashes of files that hold them, what a kill
+# left, the command.
+TIMED = ("seconds", "clips_per_second", "inputs", "files", "sha256", "unsure", "command")
 JOBS = ("train", "search", "adapt", "run", "design", "data spikes", "data pack")
 
 

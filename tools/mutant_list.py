@@ -242,7 +242,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *of(
         "network/operations/attention.py",
-        f"{ORACLE} test_random_networks.py",
+        "test_network.py::test_a_code_of_the_attention_map_begins_at_its_edge",
         ("(code - 0.5).double().log()", "code.double().log()"),
         ("smallest.ceil()", "smallest.floor()"),
     ),
