@@ -112,11 +112,14 @@ def test_a_single_small_gain_cannot_overflow(gain: float, reach: int, static: fl
     assert largest + int(neurons.threshold) < INT32
 
 
-def test_precision_is_kept_where_it_counts() -> None:
-    gain = torch.tensor([3.7e-4], dtype=torch.float64)
+@pytest.mark.parametrize(("gain", "reach"), [(3.7e-4, 150_000.0), (1.1e-9, 100.0)])
+def test_precision_is_kept_where_it_counts(gain: float, reach: float) -> None:
+    """The second gain is a single step of the finest grid: a coarser rounding would leave it."""
     static, initial, one = (torch.tensor([x], dtype=torch.float64) for x in (0.2, 0.5, 1.0))
-    neurons, (factor,) = neurons_on_grid((gain,), (150_000.0,), static, initial, one, 7)
-    assert float(factor / neurons.threshold) == pytest.approx(3.7e-4, rel=1e-6)
+    neurons, (factor,) = neurons_on_grid((gain * one,), (reach,), static, initial, one, 7)
+    assert float(factor / neurons.threshold) == pytest.approx(gain, rel=1e-6)
+    assert float(neurons.initial / neurons.threshold) == pytest.approx(0.5, rel=1e-6)
+    assert float(7 * neurons.static / neurons.threshold) == pytest.approx(0.2, rel=1e-5)
 
 
 def test_constants_are_rounded_to_the_nearest_and_the_grid_is_as_fine_as_it_may_be() -> None:
