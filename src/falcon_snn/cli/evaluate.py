@@ -1,6 +1,7 @@
 """`falcon-snn evaluate`: how many clips a checkpoint labels rightly."""
 
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -78,10 +79,7 @@ def evaluate(
             words=split_words(words), split=split, schedule=schedule, backend=backend, seed=seed,
             watch=TerminalWatch(),
         )  # fmt: skip
-        network = load_metadata(file).network
-        facts = {"checkpoint": str(file), "network": network.name, "data": data, "split": split,
-                 "seed": seed}  # fmt: skip
-        show_stream(measured, facts, plot, as_json)
+        show_stream(measured, _facts(file, data, split, seed), plot, as_json)
         return
     if hardware is not None and backend != "auto":
         raise FalconError("chips run in torch on every device; leave out --backend")
@@ -95,10 +93,7 @@ def evaluate(
             split=split, qk_prefix=qk_prefix, limit=limit, layer_by_layer=one_layer_at_a_time,
             watch=TerminalWatch(),
         )  # fmt: skip
-        network = load_metadata(file).network
-        facts = {"checkpoint": str(file), "network": network.name, "data": data, "split": split,
-                 "seed": seed}  # fmt: skip
-        show_chips(report, facts, plot, as_json)
+        show_chips(report, _facts(file, data, split, seed), plot, as_json)
         return
     found = measure(
         file, data, schedule=schedule, split=split, qk_prefix=qk_prefix, limit=limit,
@@ -135,3 +130,11 @@ def evaluate(
     notice(f"{found.clips_per_s:,.0f} clips/s")
     if limit is not None:
         notice("a part of the split only (--limit)")
+
+
+def _facts(file: Path, data: str, split: str, seed: int) -> dict[str, Any]:
+    """What was measured on what."""
+    from falcon_snn.training.checkpoint import load_metadata
+
+    return {"checkpoint": str(file), "network": load_metadata(file).network.name, "data": data,
+            "split": split, "seed": seed}  # fmt: skip

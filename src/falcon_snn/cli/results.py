@@ -155,7 +155,7 @@ def _accuracy(
 
 def _phases(folder: Path) -> "list[PhaseOfResult]":
     """Recipe, teachers and curve of each phase that trained in the folder."""
-    from falcon_snn.report.results import taught_by
+    from falcon_snn.report.results import teachers_in
     from falcon_snn.report.training_curves import read_phases
     from falcon_snn.training.checkpoint import load_metadata
     from falcon_snn.training.recipe import PHASES
@@ -168,7 +168,7 @@ def _phases(folder: Path) -> "list[PhaseOfResult]":
             continue
         (curve,) = read_phases(place.parent, [place.name])
         best = load_metadata(place / "best.safetensors")
-        phases.append({"name": name, "recipe": best.recipe, "teachers": taught_by(best.facts),
+        phases.append({"name": name, "recipe": best.recipe, "teachers": teachers_in(best.facts),
                        "validation_percent": list(curve.validation_percent)})  # fmt: skip
     if not phases:
         raise FalconError(f"{folder}: holds no curves.jsonl; give the --out of train or adapt")

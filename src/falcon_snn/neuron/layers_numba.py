@@ -51,13 +51,7 @@ def fire(
         sums = [_sums(term, part, slots, planes) for term in terms]
         if len(sums) == 2:
             sums[0] = terms[0].factor * sums[0].int() + terms[1].factor * sums[1].int()
-        if planes == 1:
-            fired = layers_torch.full_lookahead(sums[0][0], factor, neurons, slots, "numba")
-        else:
-            fired = integer.fire_integer(
-                sums[0], delay, initial=neurons.initial, static_per_slot=neurons.static,
-                threshold=neurons.threshold, factor=factor, backend="numba",
-            )  # fmt: skip
+        fired = layers_torch.fire_sums(sums[0], factor, neurons, slots, delay, "numba")
         inner[part] = fired.view(-1, *shape[1:])
     return out
 

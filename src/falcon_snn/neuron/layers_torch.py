@@ -29,13 +29,7 @@ def fire(
     if len(terms) == 2:
         currents = factor * currents.int() + terms[1].factor * sums[1].int()
         factor = torch.ones_like(factor)
-    if full:
-        out = full_lookahead(currents[0], factor, neurons, slots, "torch")
-    else:
-        out = integer.fire_integer(
-            currents, delay, initial=neurons.initial, static_per_slot=neurons.static,
-            threshold=neurons.threshold, factor=factor,
-        )  # fmt: skip
+    out = fire_sums(currents, factor, neurons, slots, delay, "torch")
     return with_border(out.view(terms[0].shape), border)
 
 
@@ -53,13 +47,7 @@ def _fire_on_chip(
     limit = float(_LARGEST_INPUT if full else _LARGEST_INPUT // slots)
     currents = currents.clamp(-limit, limit).int()
     one = torch.ones_like(neurons.threshold)
-    if full:
-        out = full_lookahead(currents[0], one, neurons, slots, "torch")
-    else:
-        out = integer.fire_integer(
-            currents, delay, initial=neurons.initial, static_per_slot=neurons.static,
-            threshold=neurons.threshold, factor=one,
-        )  # fmt: skip
+    out = fire_sums(currents, one, neurons, slots, delay, "torch")
     return with_border(out.view(terms[0].shape), border)
 
 
@@ -168,6 +156,18 @@ def pool(packed: Tensor, lengths: Tensor | None) -> Tensor:
 def with_border(x: Tensor, border: "Pair") -> Tensor:
     """Zeros around the lines and pixels of [clip, line, pixel, channel]."""
     return x if border == (0, 0) else F.pad(x, (0, 0, border[1], border[1], border[0], border[0]))
+
+
+def fire_sums(
+    sums: Tensor, factor: Tensor, neurons: "IntegerNeurons", slots: int, delay: int, backend: str
+) -> Tensor:
+    """SN_delta of sums [slot, row, output]; where the delay is T, of one sum over all slots."""
+    if delay == slots:
+        return full_lookahead(sums[0], factor, neurons, slots, backend)
+    return integer.fire_integer(
+        sums, delay, initial=neurons.initial, static_per_slot=neurons.static,
+        threshold=neurons.threshold, factor=factor, backend=backend,
+    )  # fmt: skip
 
 
 def full_lookahead(

@@ -135,7 +135,7 @@ def _table(value: Any) -> dict[str, Any]:
     return checked
 
 
-def taught_by(facts: dict[str, Any]) -> list[TeacherOfResult]:
+def teachers_in(facts: dict[str, Any]) -> list[TeacherOfResult]:
     """The teachers that a checkpoint's facts name."""
     hashes = facts.get("teachers", [])
     files = facts.get("teacher_files", ["not noted"] * len(hashes))

@@ -88,9 +88,7 @@ def draw_results(results: Sequence[Result], setting: str, path: Path) -> None:
         worst = min(place.percent for place in ours)
         least = min([worst, *(each for _, each in paper if each > worst - _NEAR)]) - 0.3
         _draw_paper(axis, paper, least)
-        for place in best:
-            if place not in ours:
-                continue
+        for place in [each for each in best if each in ours]:  # the others have their names
             axis.annotate(
                 place.name, (place.latency_us, place.percent), xytext=(-5, 3), ha="right",
                 textcoords="offset points", fontsize=7, color=INK,
