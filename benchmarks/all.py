@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from lightning.fabric import Fabric
 
+from falcon_snn.data.augment import Augmentation
 from falcon_snn.data.examples import Examples, load_examples, load_waves
 from falcon_snn.data.features import exact_log_mel, one_second
 from falcon_snn.hardware.profile import load_profile
@@ -30,6 +30,7 @@ from falcon_snn.report.latency import snn_report
 from falcon_snn.search.network_predictor import NetworkPredictor
 from falcon_snn.search.pds import candidates
 from falcon_snn.training.batches import Clips
+from falcon_snn.training.devices import Devices
 from falcon_snn.training.export import load_network
 from falcon_snn.training.loop import train
 from falcon_snn.training.pretrained import pretrained_path
@@ -62,8 +63,8 @@ def network(name: str, clips: int, delay: int | None) -> Work:
     return lambda: snn.predict(x, None, delays)
 
 
-def search(clips: int) -> Work:
-    """The first candidates of a search."""
+def search(clips: int, largest: int = 3) -> Work:
+    """The first candidates of a search, up to a largest delay."""
     snn, _ = load_network(pretrained_path("embedded-tiny"))
     examples = load_examples("embedded", "validation")
     some = replace(
@@ -76,16 +77,18 @@ def search(clips: int) -> Work:
     def work() -> object:
         predictor = NetworkPredictor(snn, some)
         predictor.start_from(dict(zip(boundaries, first, strict=True)))
-        tried = candidates(first, 3)
+        tried = candidates(first, largest)
         return [predictor.correct(dict(zip(boundaries, each, strict=True))) for each in tried]
 
     return work
 
 
-def training(phase: str, clips: int) -> Work:
+def training(phase: str, clips: int, batch: int = 64) -> Work:
     """An epoch of Falcon-Tiny on noise, and its validation on a few clips."""
-    recipe = replace(load_recipe(phase), epochs=1, batch=64, distil=0.0)
-    fabric = Fabric(accelerator="cpu", devices=1)
+    recipe = replace(
+        load_recipe(phase), epochs=1, batch=batch, distil=0.0, augment=Augmentation()
+    )  # fmt: skip
+    devices = Devices(torch.device("cpu"))
     x = torch.randn(clips, 98, 64, generator=torch.Generator().manual_seed(1))
     words = tuple(map(str, range(35)))
     noise = Examples(
@@ -96,9 +99,9 @@ def training(phase: str, clips: int) -> Work:
     def work() -> object:
         model = Qnn(built_in("tiny"))
         delays = dict.fromkeys(model.network.boundaries, 1) if recipe.spiking else None
-        heard = Clips(noise, recipe, fabric.device, torch.zeros(0))
+        heard = Clips(noise, recipe, devices.device, torch.zeros(0))
         with tempfile.TemporaryDirectory() as out:
-            return train(Job(model, recipe, heard, few, Path(out), delays=delays), fabric)
+            return train(Job(model, recipe, heard, few, Path(out), delays=delays), devices)
 
     return work
 

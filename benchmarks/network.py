@@ -123,7 +123,7 @@ class Ordinary:
         size = q.shape[-1] // stage.heads
         steps = [self.model.part(name).code.step() for name in (stage.q, stage.k)]
         scores = (heads(q) @ heads(k).mT) * (steps[0] * steps[1] / size**0.5)
-        codes = part.consmax(scores) * part.consmax.step()
+        codes = part.consmax(scores, torch.ones((), device=scores.device)) * part.consmax.step()
         mixed = (codes @ heads(v)).transpose(1, 2).flatten(2) / part.fire.step()
         currents = torch.zeros_like(spikes[stage.v])
         currents[0] = mixed.unsqueeze(2).half()

@@ -1,8 +1,8 @@
 """Seconds per epoch of QNN training and of spike-based QAT, on clips of noise.
 
-    PYTHONPATH=src python3 benchmarks/training_speed.py [--clips 51088] [--epochs 3] [--eager]
+    PYTHONPATH=src python3 benchmarks/training_speed.py [--clips 51088] [--epochs 3]
 
-Prints one JSON line per phase. The first epoch includes compilation.
+Prints one JSON line per phase. The first epoch includes the compilation of kernels.
 """
 
 import argparse
@@ -13,11 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from lightning.fabric import Fabric
 
+from falcon_snn.data.augment import Augmentation
 from falcon_snn.data.examples import Examples
 from falcon_snn.network.qnn import Qnn
 from falcon_snn.training.batches import Clips
+from falcon_snn.training.devices import open_devices
 from falcon_snn.training.loop import EpochResult, train
 from falcon_snn.training.recipe import load_recipe
 from falcon_snn.training.step import Job
@@ -32,18 +33,15 @@ def noise(clips: int, words: int) -> Examples:
     return Examples(x, tokens, torch.arange(clips) % words, names, tuple(map(str, range(words))))
 
 
-def measure(phase: str, model_name: str, clips: int, epochs: int, compiled: bool) -> None:
+def measure(phase: str, model_name: str, clips: int, epochs: int) -> None:
     on_gpu = torch.cuda.is_available()
     torch.backends.cudnn.benchmark = on_gpu
-    fabric = Fabric(
-        accelerator="cuda" if on_gpu else "cpu", devices=1,
-        precision="bf16-mixed" if on_gpu else "32-true",
-    )  # fmt: skip
-    recipe = replace(load_recipe(phase), epochs=epochs)
+    devices = open_devices(1)
+    recipe = replace(load_recipe(phase), epochs=epochs, augment=Augmentation())
     model = Qnn(built_in(model_name, classes=30))
     delays = dict.fromkeys(model.network.boundaries, 1) if recipe.spiking else None
     validation = noise(max(1, clips * 6_798 // 51_088), 30)
-    training = Clips(noise(clips, 30), recipe, fabric.device, torch.zeros(0))
+    training = Clips(noise(clips, 30), recipe, devices.device, torch.zeros(0))
     ends: list[float] = []
     results: list[EpochResult] = []
 
@@ -53,17 +51,14 @@ def measure(phase: str, model_name: str, clips: int, epochs: int, compiled: bool
             results.append(ended)
 
     with tempfile.TemporaryDirectory() as folder:
-        job = Job(
-            model, recipe, training, validation, Path(folder), delays=delays, compile=compiled
-        )
+        job = Job(model, recipe, training, validation, Path(folder), delays=delays)
         begin = time.perf_counter()
-        train(job, fabric, watch)
+        train(job, devices, watch)
     report = {
         "phase": phase,
         "network": model_name,
         "clips": clips,
         "batch": training.batch,
-        "compiled": compiled,
         "device": torch.cuda.get_device_name(0) if on_gpu else "cpu",
         "training_seconds": [round(result.seconds, 3) for result in results],
         "clips_per_second": round(results[-1].clips_per_second),
@@ -79,10 +74,9 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--network", default="medium")
     parser.add_argument("--phases", default="qnn,qat")
-    parser.add_argument("--eager", action="store_true", help="without torch.compile")
     arguments = parser.parse_args()
     for phase in arguments.phases.split(","):
-        measure(phase, arguments.network, arguments.clips, arguments.epochs, not arguments.eager)
+        measure(phase, arguments.network, arguments.clips, arguments.epochs)
 
 
 if __name__ == "__main__":

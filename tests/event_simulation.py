@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import simpy
 
 from falcon_snn.hardware.profile import Profile
-from falcon_snn.pipeline.graph import INPUT, Graph, Stage
+from falcon_snn.pipeline.graph import INPUT, Graph, TimedStage
 
 Process = Generator[Any, Any, None]
 Event = Any  # simpy has no types
@@ -140,22 +140,22 @@ class Sample:
                 before = issued.get(self._pool(stage))
                 issued[self._pool(stage)] = self.env.process(self._digital(stage, before))
 
-    def _done(self, stage: Stage, slot: int) -> None:
+    def _done(self, stage: TimedStage, slot: int) -> None:
         self.ready[stage.name].append(self.env.now)
         self.came[stage.name][slot].succeed()
 
-    def _take(self, stage: Stage, engine: str) -> Process:
+    def _take(self, stage: TimedStage, engine: str) -> Process:
         planned = self.entry + self.timetable.get(stage.name, 0)
         if planned > self.env.now:
             yield self.env.timeout(planned - self.env.now)
         yield self.servers.setdefault(engine, Server(self.env)).request(self.number)
         self.held[stage.name] = (self.env.now, -1)
 
-    def _give_back(self, stage: Stage, engine: str) -> None:
+    def _give_back(self, stage: TimedStage, engine: str) -> None:
         self.held[stage.name] = (self.held[stage.name][0], self.env.now)
         self.servers[engine].release()
 
-    def _analog(self, stage: Stage) -> Process:
+    def _analog(self, stage: TimedStage) -> Process:
         (source,) = stage.after
         pass_cycles = self.profile.pass_cycles(stage.inner, stage.copies)
         for slot in range(self.slots):
@@ -167,7 +167,7 @@ class Sample:
             self._done(stage, slot)
         self._give_back(stage, stage.name)
 
-    def _neurons(self, stage: Stage) -> Process:
+    def _neurons(self, stage: TimedStage) -> Process:
         """Decide slot after slot; a quantiser decides once, for all slots."""
         if stage.kind == "quantise":
             prefix = self.slots if stage.prefix is None else min(stage.prefix, self.slots)
@@ -189,11 +189,11 @@ class Sample:
                 self._done(stage, slot)
         self._give_back(stage, stage.name)
 
-    def _pool(self, stage: Stage) -> str:
+    def _pool(self, stage: TimedStage) -> str:
         """The arrays or the engines that a digital stage shares with others of its kind."""
         return f"{stage.block if self.profile.engine_sharing == 'per-block' else ''} {stage.kind}"
 
-    def _digital(self, stage: Stage, before: Event | None) -> Process:
+    def _digital(self, stage: TimedStage, before: Event | None) -> Process:
         """Heads run side by side, each on an engine of its own as long as there are any."""
         profile = self.profile
         streamed = profile.attention == "streamed"
@@ -214,7 +214,7 @@ class Sample:
             self._done(stage, slot)
         self._give_back(stage, self._pool(stage))
 
-    def _serial_head(self, stage: Stage, head: int, lane: Any) -> Process:
+    def _serial_head(self, stage: TimedStage, head: int, lane: Any) -> Process:
         with lane.request() as mine:
             yield mine
             if stage.kind == "product":
@@ -225,7 +225,7 @@ class Sample:
                 values = stage.rows * stage.columns
                 yield self.env.timeout(ceil(values / self.profile.engine_lanes))
 
-    def _streamed_head(self, stage: Stage, head: int, lane: Any) -> Process:
+    def _streamed_head(self, stage: TimedStage, head: int, lane: Any) -> Process:
         """Row group by row group, each as soon as the operands' rows are there."""
         size = self.profile.array_size
         with lane.request() as mine:
@@ -241,10 +241,10 @@ class Sample:
                     done.succeed()
             yield self.rows_came[stage.name][head][-1]
 
-    def _complete(self, stage: Stage) -> Event:
+    def _complete(self, stage: TimedStage) -> Event:
         return self.env.all_of([self.came[source][-1] for source in stage.after])
 
-    def _row_group(self, stage: Stage, head: int, group: int) -> Event:
+    def _row_group(self, stage: TimedStage, head: int, group: int) -> Event:
         """What a row group needs: a product all of its second operand, else matching row groups."""
         needed = []
         for position, source in enumerate(stage.after):
@@ -268,5 +268,5 @@ class Sample:
     def _drain_cycles(self) -> int:
         return 2 * (self.profile.array_size - 1)
 
-    def _row_group_cycles(self, stage: Stage) -> int:
+    def _row_group_cycles(self, stage: TimedStage) -> int:
         return stage.inner * ceil(stage.columns / self.profile.array_size)

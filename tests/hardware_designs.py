@@ -9,10 +9,10 @@ from tests.random_networks import random_inputs
 
 from falcon_snn.hardware.profile import Profile, load_profile
 from falcon_snn.interchange.verilog.design import Design
-from falcon_snn.interchange.verilog.folder import Run, write_folder
+from falcon_snn.interchange.verilog.folder import ClipRun, write_folder
 from falcon_snn.network.description import Network
 from falcon_snn.network.integer import Snn
-from falcon_snn.network.operations import Attention, Code, Fire, Readout, Source, Term
+from falcon_snn.network.operations import Attention, Code, Fire, FireTerm, Readout, Source
 from falcon_snn.network.product import Product
 from falcon_snn.workflow.verify import random_schedules
 
@@ -26,13 +26,13 @@ ALL = Network(
     4,
     (
         Source("counts", (4, 1, 3), given=True, encoding="even"),
-        Fire("first", (Term("counts", Product(4)),)),
+        Fire("first", (FireTerm("counts", Product(4)),)),
         Code("q", "first", Product(4), 2),
         Code("k", "first", Product(4), 2),
-        Fire("v", (Term("first", Product(4)),), lookahead=True),
+        Fire("v", (FireTerm("first", Product(4)),), lookahead=True),
         Attention("context", "q", "k", "v", 2),
-        Fire("mixed", (Term("context", Product(4)), Term("first", Product(4)))),
-        Fire("sum", (Term("first"), Term("mixed"))),
+        Fire("mixed", (FireTerm("context", Product(4)), FireTerm("first", Product(4)))),
+        Fire("sum", (FireTerm("first"), FireTerm("mixed"))),
         Readout("classes", "sum", 3),
     ),
     weight_bits=2,
@@ -43,22 +43,22 @@ TWO = Network(
     3,
     (
         Source("counts", (5, 1, 2), given=True),
-        Fire("first", (Term("counts", Product(6)),)),
+        Fire("first", (FireTerm("counts", Product(6)),)),
         Code("block0.q", "first", Product(6)),
         Code("block0.k", "first", Product(6)),
-        Fire("block0.v", (Term("first", Product(6)),), lookahead=True),
+        Fire("block0.v", (FireTerm("first", Product(6)),), lookahead=True),
         Attention("block0.one", "block0.q", "block0.k", "block0.v", 3),
         Attention("block1.other", "block0.k", "block0.q", "block0.v", 1),
-        Fire("sum", (Term("block0.one"), Term("block1.other"))),
+        Fire("sum", (FireTerm("block0.one"), FireTerm("block1.other"))),
         Readout("classes", "sum", 3),
     ),
 )
 
 
-def runs_of(snn: Snn, profile: Profile, schedules: int, clips: int = 3) -> list[Run]:
+def runs_of(snn: Snn, profile: Profile, schedules: int, clips: int = 3) -> list[ClipRun]:
     x = random_inputs(snn.network, clips, seed=1)
     chosen = random_schedules(Design(snn, profile), schedules, seed=0).values()
-    return [Run(x[n % clips : n % clips + 1], delays) for n, delays in enumerate(chosen)]
+    return [ClipRun(x[n % clips : n % clips + 1], delays) for n, delays in enumerate(chosen)]
 
 
 def design_in(folder: Path, snn: Snn, profile: Profile = PAPER, schedules: int = 50) -> Path:

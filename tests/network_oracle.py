@@ -203,7 +203,9 @@ class Oracle:
         """Codes [output, line, pixel, input] and their scale per output; float32 as in training."""
         weight = self.number(stage, f"{part}.weight").astype(np.float32)
         largest = np.maximum(np.abs(weight).reshape(len(weight), -1).max(axis=1), np.float32(1e-8))
-        scale = largest / np.float32(2 ** (self.network.weight_bits - 1) - 1)
+        # The encoder is digital: it has 8 bits, whatever the arrays hold.
+        bits = 8 if stage == self.network.source.name else self.network.weight_bits
+        scale = largest / np.float32(2 ** (bits - 1) - 1)
         codes = np.rint(weight / scale[:, None, None, None])
         return codes.astype(np.float64), scale.astype(np.float64)
 

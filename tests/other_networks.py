@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from falcon_snn.network.description import Network
-from falcon_snn.network.operations import Fire, Readout, Source, Term
+from falcon_snn.network.operations import Fire, FireTerm, Readout, Source
 from falcon_snn.network.product import Product
 from falcon_snn.network.qnn import Qnn
 from falcon_snn.training.checkpoint import Metadata, prefixed, save_checkpoint
@@ -15,9 +15,12 @@ CNN = Network(
     4,
     (
         Source("pixels", (8, 8, 1)),
-        Fire("first", (Term("pixels", Product(4, (3, 3), padding=(1, 1))),)),
-        Fire("body", (Term("first", Product(4, (3, 3), padding=(1, 1))),)),
-        Fire("sum", (Term("body", Product(4, (3, 3), padding=(1, 1))), Term("first", Product(4)))),
+        Fire("first", (FireTerm("pixels", Product(4, (3, 3), padding=(1, 1))),)),
+        Fire("body", (FireTerm("first", Product(4, (3, 3), padding=(1, 1))),)),
+        Fire(
+            "sum",
+            (FireTerm("body", Product(4, (3, 3), padding=(1, 1))), FireTerm("first", Product(4))),
+        ),
         Readout("scores", "sum", 3),
     ),
 )

@@ -6,7 +6,7 @@ from random import Random
 from tests.event_simulation import DIGITAL
 
 from falcon_snn.hardware.profile import Profile, load_profile
-from falcon_snn.pipeline.graph import INPUT, Graph, Stage
+from falcon_snn.pipeline.graph import INPUT, Graph, TimedStage
 
 PAPER = load_profile()
 
@@ -35,7 +35,7 @@ def random_profile(random: Random) -> Profile:
 def random_graph(random: Random) -> Graph:
     """Any stages after any earlier ones, with attention-like chains among them."""
     slots = random.randint(1, 9)
-    stages: list[Stage] = []
+    stages: list[TimedStage] = []
     spikes = [INPUT]  # whatever a digital stage may read
     for number in range(random.randint(1, 14)):
         name = f"block{random.randint(0, 2)}.s{number}"
@@ -44,7 +44,7 @@ def random_graph(random: Random) -> Graph:
         )
         anything = [INPUT, *(stage.name for stage in stages)]
         if kind == "layer":
-            array = Stage(f"{name}.array", "analog", (random.choice(spikes),),
+            array = TimedStage(f"{name}.array", "analog", (random.choice(spikes),),
                           inner=random.randint(1, 50), copies=random.randint(1, 5))  # fmt: skip
             stages.append(array)
             stages.append(random_reader(random, name, array.name, slots))
@@ -52,23 +52,23 @@ def random_graph(random: Random) -> Graph:
             stages.append(random_reader(random, name, random.choice(anything), slots))
         elif kind == "residual":
             branches = tuple(random.choices(anything, k=random.randint(2, 3)))
-            stages.append(Stage(name, kind, branches, full_lookahead=random.random() < 0.2))
+            stages.append(TimedStage(name, kind, branches, full_lookahead=random.random() < 0.2))
         else:
             stages.append(random_digital(random, name, kind, spikes, stages))
         spikes.append(stages[-1].name)
     return Graph("random", slots, tuple(stages))
 
 
-def random_reader(random: Random, name: str, source: str, slots: int) -> Stage:
+def random_reader(random: Random, name: str, source: str, slots: int) -> TimedStage:
     if random.random() < 0.3:
         prefix = random.choice([None, random.randint(1, slots)])
-        return Stage(name, "quantise", (source,), prefix=prefix)
-    return Stage(name, "neuron", (source,), full_lookahead=random.random() < 0.2)
+        return TimedStage(name, "quantise", (source,), prefix=prefix)
+    return TimedStage(name, "neuron", (source,), full_lookahead=random.random() < 0.2)
 
 
 def random_digital(
-    random: Random, name: str, kind: str, spikes: list[str], stages: list[Stage]
-) -> Stage:
+    random: Random, name: str, kind: str, spikes: list[str], stages: list[TimedStage]
+) -> TimedStage:
     after = random.choices(spikes, k=2 if kind == "product" else random.randint(1, 2))
     rows, copies = random.randint(1, 14), random.randint(1, 5)
     earlier = [stage for stage in stages if stage.kind in DIGITAL]
@@ -78,5 +78,5 @@ def random_digital(
         if random.random() < 0.8:
             rows, copies = before.rows, before.copies
     inner = random.randint(1, 9) if kind == "product" else 1
-    return Stage(name, kind, tuple(after), rows=rows, inner=inner,
+    return TimedStage(name, kind, tuple(after), rows=rows, inner=inner,
                  columns=random.randint(1, 14), copies=copies)  # fmt: skip

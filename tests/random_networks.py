@@ -1,27 +1,34 @@
 """Random graphs, schedules, hardware and whole networks for property tests."""
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import Profile, load_profile, with_value
 from falcon_snn.network.description import Network
-from falcon_snn.network.operations import Attention, Code, Fire, Readout, Source, Term
+from falcon_snn.network.integer import Snn, Streams
+from falcon_snn.network.operations import Attention, Code, Fire, FireTerm, Readout, Source
 from falcon_snn.network.product import Product, Shape
 from falcon_snn.network.qnn import Qnn
-from falcon_snn.network.stage import Stage as NetworkStage
-from falcon_snn.pipeline.graph import INPUT, Graph, Stage, layer
+from falcon_snn.network.stage import Stage
+from falcon_snn.neuron.packed import unpack
+from falcon_snn.pipeline.graph import INPUT, Graph, TimedStage, layer
 
 SIZES = st.integers(1, 80)
+SEEDS = st.integers(0, 10_000)
+Array = NDArray[Any]
 
 
 @st.composite
 def graphs(draw: st.DrawFn) -> Graph:
     """Layers, residuals and attention in any order, reading any earlier stream."""
     slots = draw(st.integers(1, 8))
-    stages: list[Stage] = []
+    stages: list[TimedStage] = []
     streams = [INPUT]
     for number in range(draw(st.integers(1, 6))):
         before = draw(st.sampled_from(streams))
@@ -31,31 +38,33 @@ def graphs(draw: st.DrawFn) -> Graph:
             full = draw(st.booleans())
             stages += layer(name, before, draw(SIZES), draw(SIZES), draw(SIZES), lookahead=full)
         elif kind == "residual":
-            stages.append(Stage(name, "residual", (before, draw(st.sampled_from(streams)))))
+            stages.append(TimedStage(name, "residual", (before, draw(st.sampled_from(streams)))))
         else:
             stages += attention(draw, name, before, slots)
         streams.append(name)
     return Graph("random", slots, tuple(stages))
 
 
-def attention(draw: st.DrawFn, name: str, before: str, slots: int) -> list[Stage]:
+def attention(draw: st.DrawFn, name: str, before: str, slots: int) -> list[TimedStage]:
     """Q, K, V, two products with an element-wise stage between them, and neurons called `name`."""
     tokens, size, heads = draw(SIZES), draw(SIZES), draw(st.integers(1, 7))
-    stages: list[Stage] = []
+    stages: list[TimedStage] = []
     for role in ("q", "k"):
-        array = Stage(f"{name}.{role}.array", "analog", (before,), inner=draw(SIZES), columns=size)
+        array = TimedStage(
+            f"{name}.{role}.array", "analog", (before,), inner=draw(SIZES), columns=size
+        )
         prefix = draw(st.integers(1, slots))
-        stages += [array, Stage(f"{name}.{role}", "quantise", (array.name,), prefix=prefix)]
+        stages += [array, TimedStage(f"{name}.{role}", "quantise", (array.name,), prefix=prefix)]
     return [
         *stages,
         *layer(f"{name}.v", before, draw(SIZES), size, lookahead=draw(st.booleans())),
-        Stage(f"{name}.qk", "product", (f"{name}.q", f"{name}.k"),
+        TimedStage(f"{name}.qk", "product", (f"{name}.q", f"{name}.k"),
               rows=tokens, inner=size, columns=tokens, copies=heads),
-        Stage(f"{name}.map", "elementwise", (f"{name}.qk",),
+        TimedStage(f"{name}.map", "elementwise", (f"{name}.qk",),
               rows=tokens, columns=tokens, copies=heads),
-        Stage(f"{name}.av", "product", (f"{name}.map", f"{name}.v"),
+        TimedStage(f"{name}.av", "product", (f"{name}.map", f"{name}.v"),
               rows=tokens, inner=tokens, columns=size, copies=heads),
-        Stage(name, "neuron", (f"{name}.av",), full_lookahead=draw(st.booleans())),
+        TimedStage(name, "neuron", (f"{name}.av",), full_lookahead=draw(st.booleans())),
     ]  # fmt: skip
 
 
@@ -93,7 +102,7 @@ def networks(draw: st.DrawFn, *, in_time: bool = False) -> Network:
     what needs all lines at once, so that clips may be shorter than the network.
     """
     slots = draw(st.integers(1, 8))
-    stages: list[NetworkStage] = [_source(draw, in_time)]
+    stages: list[Stage] = [_source(draw, in_time)]
     shapes = {stages[0].name: stages[0].shape({})}
     for number in range(draw(st.integers(1, 4))):
         name = f"block{number // 2}.s{number}"
@@ -180,11 +189,11 @@ def _fire(
     lookahead, norm = draw(st.integers(0, 3)) == 0, draw(st.booleans())
     streams = [stream for stream in shapes if not stream.endswith((".q", ".k"))]
     product = _product(draw, shapes[before], in_time)
-    first = Term(before, product)
+    first = FireTerm(before, product)
     if kind == "layers":
         wanted = product.shape(shapes[before], name)
         others = [(s, p) for s in streams if (p := _matching(draw, shapes[s], wanted))]
-        terms = (first, Term(*draw(st.sampled_from([(before, product), *others]))))
+        terms = (first, FireTerm(*draw(st.sampled_from([(before, product), *others]))))
         return Fire(name, terms, lookahead, norm)
     if kind in ("shortcut", "residual"):
         alike = [s for s in streams if shapes[s][:2] == shapes[before][:2]]
@@ -194,8 +203,11 @@ def _fire(
         kernel = (kernel[0] - 1 + kernel[0] % 2, kernel[1] - 1 + kernel[1] % 2)
         padding = (kernel[0] // 2, kernel[1] // 2)
         if kind == "residual" and shapes[other] == shapes[before]:
-            return Fire(name, (Term(before), Term(other)), lookahead, norm)
-        terms = (Term(before, Product(shapes[other][2], kernel, padding=padding)), Term(other))
+            return Fire(name, (FireTerm(before), FireTerm(other)), lookahead, norm)
+        terms = (
+            FireTerm(before, Product(shapes[other][2], kernel, padding=padding)),
+            FireTerm(other),
+        )
         return Fire(name, terms if draw(st.booleans()) else terms[::-1], lookahead, norm)
     return Fire(name, (first,), lookahead, norm)
 
@@ -214,7 +226,7 @@ def _matching(draw: st.DrawFn, before: Shape, wanted: Shape) -> Product | None:
 
 def _attention(
     draw: st.DrawFn, name: str, before: str, shapes: dict[str, Shape], slots: int
-) -> list[NetworkStage]:
+) -> list[Stage]:
     heads = draw(st.integers(1, 3))
     channels = heads * draw(st.integers(1, 3))
     norm = draw(st.sampled_from(("batch", "bias")))
@@ -222,7 +234,7 @@ def _attention(
     return [
         Code(f"{name}.q", before, Product(channels, norm=norm), prefix),
         Code(f"{name}.k", before, Product(channels), draw(st.sampled_from((prefix, None)))),
-        Fire(f"{name}.v", (Term(before, Product(channels)),), lookahead=draw(st.booleans())),
+        Fire(f"{name}.v", (FireTerm(before, Product(channels)),), lookahead=draw(st.booleans())),
         Attention(name, f"{name}.q", f"{name}.k", f"{name}.v", heads),
     ]
 
@@ -274,3 +286,47 @@ def trained_like(network: Network, seed: int) -> Qnn:
 
 def draw_one(of: int) -> bool:
     return int(torch.randint(of, ())) == 0
+
+
+@st.composite
+def scheduled(draw: st.DrawFn) -> tuple[Network, dict[str, int]]:
+    network = draw(networks())
+    return network, draw(schedules(network))
+
+
+@st.composite
+def padded(draw: st.DrawFn) -> tuple[Network, dict[str, int], list[Network]]:
+    """A network whose clips may be short, and the networks that those clips alone would have."""
+    network = draw(networks(in_time=True))
+    lines, pixels, channels = network.source.input
+    short = []
+    for length in range(1, lines + 1):
+        try:
+            one = network.with_source(input=(length, pixels, channels))
+        except FalconError:
+            continue
+        real = network.lines(torch.tensor([length]))
+        if all(int(real[s.name]) == one.shapes[s.name][0] for s in network.inner_stages):
+            short.append(one)
+    chosen = draw(st.lists(st.sampled_from(short), min_size=1, max_size=3))
+    return network, draw(schedules(network)), chosen
+
+
+def full(network: Network) -> dict[str, int]:
+    return dict.fromkeys(network.boundaries, network.slots)
+
+
+def floats(tensor: Tensor) -> Array:
+    return tensor.detach().double().numpy()
+
+
+def trains(snn: Snn, streams: Streams) -> dict[str, Array]:
+    """Spikes [slot, clip, line, pixel, channel]; codes without slots."""
+    return {
+        stage.name: floats(
+            streams[stage.name]
+            if stage.emits == "codes"
+            else unpack(snn.network.inner(stage.name, streams[stage.name]), snn.network.slots)
+        )
+        for stage in snn.network.inner_stages
+    }

@@ -14,9 +14,10 @@ from falcon_snn.hardware.energy import ANALOG_PARTS, DIGITAL_PARTS
 from falcon_snn.hardware.profile import load_profile, profile_toml
 from falcon_snn.network.qnn import Qnn
 from falcon_snn.pipeline.schedule import Delays
-from falcon_snn.report.run_files import SCHEDULES, STEPS
+from falcon_snn.report.run_files import STEPS
 from falcon_snn.search.pds import Gates, pds
 from falcon_snn.search.predictor import Correct, local_engine
+from falcon_snn.search.result_form import CHOSEN
 from falcon_snn.search.run import Surroundings, run_search
 from falcon_snn.training.checkpoint import Metadata, prefixed, save_checkpoint
 from falcon_snn.workflow.searching import search_space
@@ -74,18 +75,18 @@ def write_run(run: Path) -> Path:
     }  # fmt: skip
     write_json(run / "convert" / "conversion.json", {"check": check, "stages": []})
     write_search(run / "search")
-    delays = {name: dict.fromkeys(NETWORK.boundaries, 1 + n) for n, name in enumerate(SCHEDULES)}
+    delays = {name: dict.fromkeys(NETWORK.boundaries, 1 + n) for n, name in enumerate(CHOSEN)}
     write_json(run / "adapt" / "adapted.json", {
         name: {"folder": name, "delays": delays[name], "validation_percent": 60.0}
-        for name in SCHEDULES
+        for name in CHOSEN
     })  # fmt: skip
-    for place in ("qnn", *(f"adapt/{name}/qat" for name in SCHEDULES)):
+    for place in ("qnn", *(f"adapt/{name}/qat" for name in CHOSEN)):
         write_text(run / place / "curves.jsonl", '{"validation_accuracy": 50.0}\n' * 2)
     tested = {"right": 6, "percent": 50.0, "interval": [0.3, 0.7], "recall": {}}
-    names = ("QNN", "full", *SCHEDULES)
+    names = ("QNN", "full", *CHOSEN)
     write_json(run / "measure" / "accuracy.json", {
         "clips": 12, "networks": dict.fromkeys(names, tested),
-        "before": dict.fromkeys(SCHEDULES, tested),
+        "before": dict.fromkeys(CHOSEN, tested),
     })  # fmt: skip
     rows = [{"name": name, **_energy()} for name in names]
     write_json(run / "measure" / "energy.json", {"configurations": rows})

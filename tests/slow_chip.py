@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erf
 from scipy.stats import norm
 
 from falcon_snn.hardware.profile import Profile
@@ -34,6 +33,13 @@ def key(*parts: Any) -> int:
 
 def place(index: int, of: int) -> int:
     return hash32(hash32(index + of) ^ (key(of, "again") & 0xFFFFFFFF))
+
+
+def fresh(one: int, other: int) -> int:
+    """Two hashes to the sum of four bytes, less its mean."""
+    wide = ((one & 0xFFFFFFFF) | 1) * ((other & 0xFFFFFFFF) | 1)
+    mixed = (wide & 0xFFFFFFFF) ^ (wide >> 32)
+    return sum(mixed.to_bytes(4, "little")) - 510
 
 
 def table() -> NDArray[np.float64]:
@@ -92,12 +98,7 @@ class SlowChip:
             g = self.off
         if share >= 1 - profile.stuck_lrs_rate:
             g = 1.0
-        if profile.read_noise == "none":
-            return g, 0.0
-        s = profile.read_sigma
-        inside, density = (1 + erf(g / s / 2**0.5)) / 2, norm.pdf(g / s)
-        mean = g * inside + s * density
-        return mean, (g * g + s * s) * inside + g * s * density - mean * mean
+        return g, 0.0 if profile.read_noise == "none" else profile.read_sigma**2
 
     def offset(self, group: int, column: int) -> float:
         tile_groups = -(-self.profile.tile_rows // self.profile.active_rows)
@@ -124,7 +125,6 @@ class SlowChip:
         row_key = hash32((clip & 0xFFFFFFFF) ^ place(row_of_clip, read))
         row_key = hash32(row_key ^ (key("pass", number) & 0xFFFFFFFF))
         columns = self.profile.weight_slices * self.outputs
-        unit = self.variance_unit(max(1, int(x.max(initial=1))))
         found = []
         for output in range(self.outputs):
             total = 0.0
@@ -132,31 +132,35 @@ class SlowChip:
                 worth = self.worth * 2 ** (part * self.profile.slice_bits)
                 for group, rows in enumerate(self.groups()):
                     y = sum(int(x[r]) * round(self.value[part, r, output] * UNIT) for r in rows)
+                    dark = self.shift(group, output * self.profile.weight_slices + part)
+                    y += dark
+                    at = place(group * columns + part * self.outputs + output, read)
+                    noisy = np.float32(y)
                     if self.profile.read_noise != "none":
-                        spread = sum(
-                            int(x[r]) ** 2 * round(self.variance[part, r, output] * UNIT**2 / unit)
-                            for r in rows
-                        )
-                        sigma = np.sqrt(np.float32(spread) * np.float32(unit))
-                        at = place(group * columns + part * self.outputs + output, read)
-                        y += int(np.rint(sigma * np.float32(normal(hash32(at ^ row_key)))))
-                    total += worth * self.converted(y, group, part, output)
-            found.append(float(np.rint(total * UNIT) / UNIT))
+                        on = sum(int(x[r]) ** 2 for r in rows)
+                        noisy += self.spread(part, output, on) * np.float32(fresh(row_key, at))
+                    total += worth * self.converted(float(noisy))
+                    if self.profile.offset_trim == "silent":
+                        total -= worth * self.converted(float(dark))
+            found.append(float(np.floor(total * UNIT + 0.5) / UNIT))
         return found
 
-    def converted(self, y: int, group: int, part: int, output: int) -> float:
+    def spread(self, part: int, output: int, on: int) -> np.float32:
+        """The deviation of a row group in which inputs add up to `on`, by their squares."""
+        one = self.variance[part, 0, output] * UNIT**2 / ((256**2 - 1) / 3)
+        return np.sqrt(np.float32(on) * np.float32(one))
+
+    def step(self) -> int:
+        assert self.span is not None
+        return round(self.span / ((self.profile.converter_levels - 1) // 2) * UNIT)
+
+    def shift(self, group: int, column: int) -> int:
+        if self.span is None or not self.profile.offset_steps:
+            return 0
+        return round(self.offset(group, column) * self.step())
+
+    def converted(self, y: float) -> float:
         if self.span is None:
             return y / UNIT
         top = (self.profile.converter_levels - 1) // 2
-        step = round(self.span / top * UNIT)
-        if self.profile.offset_steps:
-            column = output * self.profile.weight_slices + part
-            y += round(self.offset(group, column) * step)
-        return min(max(round(y / step), -top), top) * step / UNIT
-
-    def variance_unit(self, largest: int) -> float:
-        """Variances are whole multiples of a power of two, so that float32 adds them exactly."""
-        reach = 0.0
-        for rows in self.groups():
-            reach = max(reach, float(self.variance[:, list(rows)].sum(axis=1).max()))
-        return 2.0 ** max(-20, 1 + int(max(reach * UNIT**2 * largest**2, 1)).bit_length() - 24)
+        return min(max(round(y / self.step()), -top), top) * self.step() / UNIT

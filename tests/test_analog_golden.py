@@ -73,7 +73,7 @@ def codes_of(array: AnalogArray, x: NDArray[Any], offset: Tensor | None = None) 
     """Codes [part, input, group, output]."""
     assert array.converter is not None
     y = array.partial_sums(torch.tensor(x.astype(np.uint8)))
-    found = convert(y, array.converter._replace(offset=offset))
+    found = convert(y if offset is None else y + offset, array.converter)
     return found.view(*y.shape[:2], len(array.parts), -1).permute(2, 1, 0, 3).double().numpy()
 
 

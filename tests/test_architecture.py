@@ -86,3 +86,12 @@ def test_falcon_is_written_in_one_file() -> None:
         if any(word in path.read_text(encoding="utf-8") for word in ("ffn1", "residual1"))
     ]
     assert spelled == ["network/falcon.py"]
+
+
+def test_a_class_has_a_name_of_its_own() -> None:
+    places: dict[str, list[str]] = {}
+    for path in ROOT.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(path.relative_to(ROOT).as_posix())
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}

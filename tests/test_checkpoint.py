@@ -83,6 +83,7 @@ HEADERS: list[tuple[dict[str, Any], str]] = [
     ({"format": 1}, "written in format 1, this version reads 2"),
     ({"format": "9" * 500}, "written in format 9999"),
     ({"words": list(WORDS[:2])}, "names 2 classes, its network has 3"),
+    ({"words": [*WORDS[:2], WORDS[0]]}, "two of its classes have the same name"),
     ({"words": [1, 2, 3]}, "wrong kind"),
     ({"words": None}, "header"),
     ({"epoch": "three"}, "wrong kind"),
@@ -192,7 +193,7 @@ def test_a_converted_network_comes_back_whole(kept: Path) -> None:
     assert held.words == WORDS
     with pytest.raises(FalconError, match="Q/K prefix"):
         load_network(path, qk_prefix=1)
-    with pytest.raises(FalconError, match="cannot be trained"):
+    with pytest.raises(FalconError, match="a converted network, integers only"):
         load_model(path)
 
 

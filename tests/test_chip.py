@@ -107,6 +107,29 @@ def test_a_gpu_gives_the_spikes_of_the_cpu(profile: Profile) -> None:
     assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
 
 
+@pytest.mark.parametrize("qnn", [False, True])
+@pytest.mark.parametrize(
+    "profile",
+    [
+        MACRO,
+        NOISY,
+        replace(NOISY, weight_bits=8, weight_slices=4),
+        replace(NOISY, sensing="apart", active_rows=20, tile_rows=50),
+        replace(NOISY, read_noise="proportional", read_sigma=0.2),
+    ],
+)
+def test_the_kernel_gives_the_spikes_of_the_chip(profile: Profile, qnn: bool) -> None:
+    """In one kernel without a tensor of partial sums, and in torch with one."""
+    snn, x = convert(trained_like(CNN, 3)), random_inputs(CNN, 2, 3)
+    chip = sampled(snn, profile, 7, spans(snn, 6.0), qnn=qnn)
+    assert all(array.cells is not None for array in chip.chip.values())
+    for delay in (CNN.slots,) if qnn else (1, CNN.slots):
+        delays = dict.fromkeys(CNN.boundaries, delay)
+        plain = chip.streams(x, None, delays, "torch")
+        fused = chip.streams(x, None, delays, "triton")
+        assert all(torch.equal(plain[name], fused[name]) for name in plain)
+
+
 def layer(rows: int = 23, outputs: int = 5, top: int = 127) -> torch.Tensor:
     generator = torch.Generator().manual_seed(rows)
     return torch.randint(-top, top + 1, (outputs, 1, 1, rows), generator=generator)
@@ -161,15 +184,30 @@ def test_fresh_noise_has_the_variance_of_its_cells() -> None:
     exact = codes[:, 0, 0, :4].sum(dim=1).double()
     assert torch.equal(noise[2], torch.zeros_like(noise[2]))  # a silent slot
     assert not torch.equal(noise[0], noise[1])
-    # A cell of zero conductance cannot fall below it: half its noise is cut off.
-    on, cut = 0.01**2, 0.01**2 * (0.5 - 0.5 / np.pi)
-    bits = codes[:, 0, 0, :4].abs()
-    lit = (bits & 1) + 4 * (bits >> 1 & 1)
-    variance = (lit * on + (10 - lit) * cut).sum(dim=1).double()
+    variance = 4 * 10 * 0.01**2  # four rows of two sides of two cells, one of them worth two
     found = noise[:2].flatten(0, 1)
     assert (found.var(dim=0) / variance - 1).abs().max() < 0.12
-    lift = 0.01 / np.sqrt(2 * np.pi) * (codes[:, 0, 0, :4].sign() * bits).sum(dim=1)
-    assert (found.mean(dim=0) - (exact - lift)).abs().max() < 5 * float(variance.max()) ** 0.5 / 60
+    assert abs(float(found.var(dim=0).mean()) / variance - 1) < 0.02
+    assert (found.mean(dim=0) - exact).abs().max() < 5 * variance**0.5 / 60
+    left = (found - exact) / variance**0.5
+    between = torch.corrcoef(left.t()) - torch.eye(64)
+    assert between.abs().max() < 5 / 4000**0.5  # columns know nothing of each other
+
+
+def test_trimmed_columns_give_nothing_without_spikes() -> None:
+    """Offsets of half a step and more give codes in silent row groups; a trimmed chip has none."""
+    worse = replace(NOISY, offset_steps=2.0, read_noise="none", read_sigma=0.0, mux=2)
+    silent = torch.zeros(1, 23, dtype=torch.uint8)
+    spikes = torch.full((1, 23), 1, dtype=torch.uint8)
+    found = {}
+    for trim in ("none", "silent"):
+        profile = replace(worse, offset_trim=trim)
+        array = sample_array(layer(top=3), profile, 9, bits=3, span=70.0)
+        found[trim] = [array.sums(one, 1, None)[0, 0] for one in (silent, spikes)]
+    dark, lit = found["none"]
+    assert dark.abs().max() > 0
+    assert torch.equal(found["silent"][0], torch.zeros_like(dark))
+    assert torch.equal(found["silent"][1], lit - dark)
 
 
 def test_normal_numbers_are_normal() -> None:

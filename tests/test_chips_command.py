@@ -25,7 +25,8 @@ from falcon_snn.workflow.sources import load_split
 
 NOISY = load_profile("noisy")
 EFFECTS = ["3-bit weights", "converter, 15 levels", "both", "programming, wan2022-1d",
-           "read noise", "stuck cells", "both and offset", "all together"]  # fmt: skip
+           "read noise", "stuck cells", "both and offset", "both, untrimmed offset",
+           "all together"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +56,7 @@ def test_each_effect_alone_and_all_together(case: tuple[Path, Path], tmp_path: P
     found = call(*words, "--one-layer-at-a-time", "--plot", picture, "--json")
     assert picture.stat().st_size > 1000
     assert [row["name"] for row in found["effects"]] == EFFECTS
-    assert [row["chips"] for row in found["effects"]] == [1, 1, 1, 3, 3, 3, 3, 3]
+    assert [row["chips"] for row in found["effects"]] == [1, 1, 1, 3, 3, 3, 3, 3, 3]
     assert {row["name"] for row in found["layers"]} == {"first", "body", "sum", "sum2"}
     means = [row["mean"] for row in found["layers"]]
     assert means == sorted(means)

@@ -190,6 +190,13 @@ def test_the_run_folder_of_these_tests_is_a_good_one(tmp_path: Path) -> None:
     assert "Matched QNN" in page.read_text()
 
 
+def test_the_folder_of_a_design_has_its_page_already(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    (run / "contest").mkdir()
+    with pytest.raises(FalconError, match=r"falcon-snn design.*design\.html"):
+        write_run_report(run, tmp_path / "page")
+
+
 def test_search_results_that_cannot_be_right(tmp_path: Path) -> None:
     write_search(tmp_path)
     good = read_json(tmp_path / "result.json")
@@ -310,21 +317,21 @@ def test_samples_that_are_no_numbers(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_to_resume_from_without_its_moments(tmp_path: Path) -> None:
-    from lightning.fabric import Fabric
     from tests.training_data import make_job
 
     from falcon_snn.training.checkpoint import load_checkpoint
+    from falcon_snn.training.devices import open_devices
     from falcon_snn.training.loop import LAST, train
 
     torch.set_num_threads(1)
-    train(make_job(tmp_path, epochs=1), Fabric(accelerator="cpu"))
+    train(make_job(tmp_path, epochs=1), open_devices(1))
     metadata, tensors = load_checkpoint(tmp_path / LAST)
     gone = next(name for name in tensors if name.startswith("first."))
     save_checkpoint(
         tmp_path / LAST, metadata, {name: t for name, t in tensors.items() if name != gone}
     )
     with pytest.raises(FalconError, match=f"lacks '{gone}'"):
-        train(make_job(tmp_path, epochs=1, resume=True), Fabric(accelerator="cpu"))
+        train(make_job(tmp_path, epochs=1, resume=True), open_devices(1))
 
 
 def test_a_recording_without_samples_is_one_line(tmp_path: Path) -> None:

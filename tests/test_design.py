@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 
 from falcon_snn.cli.main import app
 from falcon_snn.errors import FalconError, Stopped
+from falcon_snn.hardware.profile import load_profile
 from falcon_snn.search.designs import Limits
 from falcon_snn.training.checkpoint import load_metadata
 from falcon_snn.workflow.design import design
@@ -165,6 +167,25 @@ def test_a_trial_that_fails_is_told_and_the_rest_goes_on(
     failed = [row for row in result["trials"] if row["state"] == "fail"]
     assert [row["error"][:27] for row in failed] == ["the loss is no longer finite"[:27]]
     assert result["designs"]
+
+
+def test_winners_are_made_for_chips_where_asked(pictures: Path, tmp_path: Path) -> None:
+    profile = replace(load_profile("noisy"), programming="proportional", programming_sigma=0.3)
+    changes: Any = {"trials": 1, "band_count": 1, "epochs": 3, "profile": profile}
+    found = {
+        chips: run_design(pictures, tmp_path / str(chips), chips=chips, **changes)["designs"][0]
+        for chips in (0, 2)
+    }
+    bits = {
+        chips: json.loads(
+            next((tmp_path / str(chips)).glob("designs/*/network.json")).read_text()
+        )["weight_bits"]
+        for chips in found
+    }  # fmt: skip
+    assert bits == {0: 8, 2: 3}
+    ideal, on_chips = (found[chips]["networks"]["bit-serial QNN"] for chips in (0, 2))
+    assert ideal["latency_us"] == on_chips["latency_us"]
+    assert ideal["clean"] != on_chips["clean"]
 
 
 def test_a_loss_that_is_not_finite_in_every_trial(pictures: Path, tmp_path: Path) -> None:

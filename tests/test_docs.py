@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from falcon_snn.cli.main import app
 from falcon_snn.data.examples import load_waves
-from falcon_snn.network.operations import OPERATIONS, Term
+from falcon_snn.network.operations import OPERATIONS, FireTerm
 from falcon_snn.network.product import Product
 
 ROOT = Path(__file__).parents[1]
@@ -93,7 +93,7 @@ def test_the_reference_names_modules_that_exist() -> None:
 def test_the_page_lists_every_operation_with_all_its_fields() -> None:
     text = (ROOT / "docs" / "your-own.md").read_text(encoding="utf-8")
     records = {f"`{name}`": kind for name, kind in OPERATIONS.items()}
-    for row, kind in {**records, "a term": Term, "a product": Product}.items():
+    for row, kind in {**records, "a term": FireTerm, "a product": Product}.items():
         found = re.search(rf"^\| {row} \| (.*) \|$", text, re.MULTILINE)
         assert found, row
         wanted = [field.name for field in fields(kind) if field.name != "name"]

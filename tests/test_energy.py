@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cost_checks import assert_adds_up
 from tests.random_networks import profiles
 from tests.training_data import CONFIG
 from torch import Tensor
@@ -35,7 +36,7 @@ from falcon_snn.network.qnn import Qnn
 from falcon_snn.network.witness import witness
 from falcon_snn.neuron.packed import unpack
 from falcon_snn.pipeline.energy import Activity, Energy, graph_energy, layer_name, passes
-from falcon_snn.pipeline.graph import INPUT, Graph, Stage
+from falcon_snn.pipeline.graph import INPUT, Graph, TimedStage
 from falcon_snn.pipeline.schedule import Delays, parse_delays
 from falcon_snn.pipeline.steps import product_cycles
 
@@ -98,13 +99,7 @@ def test_parts_and_stages_add_up(case: Case) -> None:
     energy = network_energy(network, even_activity(network, rate), delays, profile)
     assert tuple(energy.analog_parts) == ANALOG_PARTS
     assert tuple(energy.digital_parts) == DIGITAL_PARTS
-    parts = sum(energy.analog_parts.values()) + sum(energy.digital_parts.values())
-    assert parts * 1e-9 == pytest.approx(energy.core_mj)
-    assert sum(energy.stages_mj.values()) == pytest.approx(energy.core_mj)
-    counted = Operations()
-    for one in energy.operations.values():
-        counted = counted.plus(one)
-    assert arithmetic_pj(counted, profile) * 1e-9 == pytest.approx(energy.arithmetic_mj)
+    assert_adds_up(energy, profile)
 
 
 @given(cases())
@@ -140,10 +135,10 @@ def test_what_an_access_a_product_and_an_operation_cost() -> None:
 
 def test_rows_and_additions_of_a_small_graph_by_hand() -> None:
     """A layer of 40 columns, read 16 at once, a sum of its spikes and the input's, a product."""
-    product = Stage("p", "product", ("a", "r"), rows=4, inner=8, columns=4, copies=2)
-    array = Stage("a.array", "analog", (INPUT,), inner=10, columns=40, copies=5)
-    fires = Stage("a", "neuron", ("a.array",))
-    added = Stage("r", "residual", ("a", INPUT))
+    product = TimedStage("p", "product", ("a", "r"), rows=4, inner=8, columns=4, copies=2)
+    array = TimedStage("a.array", "analog", (INPUT,), inner=10, columns=40, copies=5)
+    fires = TimedStage("a", "neuron", ("a.array",))
+    added = TimedStage("r", "residual", ("a", INPUT))
     graph = Graph("small", 4, (array, fires, added, product))
     spikes, neurons = {"in": 5.0, "a": 7.0, "r": 3.0}, {"in": 10, "a": 40, "r": 40}
     activity = Activity("in", {"a": 30.0}, spikes, neurons)
@@ -164,12 +159,12 @@ def test_rows_and_additions_of_a_small_graph_by_hand() -> None:
 
 
 def test_an_array_runs_as_long_as_its_most_patient_reader() -> None:
-    array = Stage("x", "analog", (INPUT,), inner=10, columns=4)
-    readers = [Stage(f"q{p}", "quantise", ("x",), prefix=p) for p in (2, 3)]
+    array = TimedStage("x", "analog", (INPUT,), inner=10, columns=4)
+    readers = [TimedStage(f"q{p}", "quantise", ("x",), prefix=p) for p in (2, 3)]
     graph = Graph("codes", 4, (array, *readers))
     profile = load_profile()
     assert passes(graph, array, profile, qnn=False) == 3
-    whole = Graph("codes and spikes", 4, (array, *readers, Stage("n", "neuron", ("x",))))
+    whole = Graph("codes and spikes", 4, (array, *readers, TimedStage("n", "neuron", ("x",))))
     assert passes(whole, array, profile, qnn=False) == 4
     assert passes(whole, array, profile, qnn=True) == 3  # bits of a count up to 4
 

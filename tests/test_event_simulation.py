@@ -4,29 +4,16 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+from tests.cost_checks import assert_timed_as_simulated
 from tests.event_simulation import Network, quantised, simulate, spiking
 from tests.random_graphs import PAPER, random_graph, random_profile
 
-from falcon_snn.hardware.profile import Profile
 from falcon_snn.network import description
 from falcon_snn.network.falcon import PUBLISHED, FalconConfig, falcon, falcon_config
-from falcon_snn.pipeline.graph import Graph
 from falcon_snn.pipeline.schedule import Delays, parse_delays
-from falcon_snn.pipeline.timing import time_qnn, time_snn
 from falcon_snn.report.published import MAIN_RESULTS, QK_PREFIX, UNIFORM_DELAYS_GSC_LARGE
 
 CHUNKS, CASES_PER_CHUNK = 20, 125
-
-
-def assert_equal_everywhere(graph: Graph, delays: dict[str, int], profile: Profile) -> None:
-    cases = (
-        (time_snn(graph, delays, profile), spiking(graph, delays, profile)),
-        (time_qnn(graph, profile, "strict"), quantised(graph, profile, graph.bits)),
-        (time_qnn(graph, profile, "bit-parallel"), quantised(graph, profile, 1)),
-    )
-    for timing, network in cases:
-        (sample,) = simulate(network)
-        assert {s.name: list(timing.ready(s.name)) for s in graph.stages} == sample.ready
 
 
 def core_us(network: Network) -> float:
@@ -46,7 +33,7 @@ def test_random_graphs_agree_in_every_slot(chunk: int) -> None:
         random = Random(f"graph {chunk} {case}")
         graph, profile = random_graph(random), random_profile(random)
         delays = {name: random.randint(1, graph.slots) for name in graph.boundaries}
-        assert_equal_everywhere(graph, delays, profile)
+        assert_timed_as_simulated(graph, delays, profile)
 
 
 @pytest.mark.parametrize("chunk", range(4))
@@ -64,7 +51,7 @@ def test_random_falcons_agree_in_every_slot(chunk: int) -> None:
         )
         graph = falcon(config).graph
         delays = {name: random.randint(1, slots) for name in graph.boundaries}
-        assert_equal_everywhere(graph, delays, profile)
+        assert_timed_as_simulated(graph, delays, profile)
 
 
 @pytest.mark.parametrize("setting", MAIN_RESULTS)

@@ -12,7 +12,15 @@ from typer.testing import CliRunner
 
 from falcon_snn.cli.main import app
 from falcon_snn.errors import FalconError
-from falcon_snn.files import IN_USE, is_temporary, locked, new_folder, replacing, write_text
+from falcon_snn.files import (
+    IN_USE,
+    is_temporary,
+    locked,
+    new_folder,
+    read_text,
+    replacing,
+    write_text,
+)
 
 KILLED = """
 import os, signal
@@ -85,3 +93,86 @@ def test_a_second_job_says_who_is_there(
     assert isinstance(result.exception, FalconError)
     assert f"in use by process {os.getpid()} on " in str(result.exception)
     assert list(out.iterdir()) == []
+
+
+def test_a_file_takes_the_place_of_files_only(tmp_path: Path) -> None:
+    pipe, folder = tmp_path / "pipe", tmp_path / "folder"
+    os.mkfifo(pipe)
+    folder.mkdir()
+    for target, kind in ((pipe, "a device or a pipe"), (folder, "a folder")):
+        with pytest.raises(FalconError, match=f"{target.name}: is {kind}; name a file"):
+            write_text(target, "lost")
+    assert pipe.is_fifo()
+    assert not list(folder.iterdir())
+
+
+def test_a_device_that_never_ends_is_not_read() -> None:
+    with pytest.raises(FalconError, match="/dev/zero: is a device, not a file"):
+        read_text("/dev/zero")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that holds data, what was trained on it, and a file of somebody else's."""
+    home = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FALCON_CACHE", str(home / "cache"))
+        data = str(write_spikes(home / "spikes"))
+        given = ["train", "--data", data, "--network", "tiny", "--epochs", "1"]
+        assert CliRunner().invoke(app, [*given, "--out", str(home / "qnn")]).exit_code == 0
+    for name in ("mine/best.safetensors", "mine/curves.jsonl", "mine/balanced.json"):
+        write_text(home / name, "mine")
+    return home
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("convert --checkpoint {net} --out {net}", "is the input itself"),
+        ("calibrate --checkpoint {net} --out {net}", "is the input itself"),
+        ("export --checkpoint {net} --out {net} --format nir", "is the input itself"),
+        ("adapt --checkpoint {net} --schedule fastest --out qnn", "is the input itself"),
+        ("adapt --checkpoint {net} --schedule fastest --out qnn --resume", "is the input itself"),
+        ("adapt --checkpoint {net} --schedule fastest --out mine", "already holds best.safe"),
+        ("train --network tiny --out mine", "already holds best.safetensors"),
+        ("train --network tiny --out qnn", "already holds a run; add --resume"),
+        ("search --checkpoint {net} --out mine", "already holds balanced.json; choose another"),
+        ("search --checkpoint {net} --out mine --resume", "already holds balanced.json"),
+    ],
+)
+def test_nothing_that_is_there_is_lost(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, given: str, message: str
+) -> None:
+    monkeypatch.setenv("FALCON_CACHE", str(trained / "cache"))
+    monkeypatch.chdir(trained)
+    words = given.format(net="qnn/best.safetensors").split()
+    if words[0] != "export":
+        words += ["--data", "spikes"]
+    before = {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()}
+    with pytest.raises(FalconError, match=message):
+        raise CliRunner().invoke(app, words).exception or AssertionError
+    assert {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "calibrate --pretrained embedded-tiny-t2 --out FOLDER",
+        "convert --checkpoint qnn/best.safetensors --data spikes --out FOLDER",
+        "data spikes --data embedded --out FOLDER",
+        "energy --checkpoint qnn/best.safetensors --data spikes --figure FOLDER",
+        "evaluate --checkpoint qnn/best.safetensors --data spikes --plot FOLDER",
+        "classify --pretrained embedded-tiny-t2 none.wav --raster FOLDER",
+        "detect --pretrained embedded-tiny-t2 none.wav --plot FOLDER",
+        "classify --pretrained embedded-tiny-t2 none.wav --raster spikes.txt",
+    ],
+)
+def test_where_nothing_can_be_written_is_said_before_the_work(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    monkeypatch.chdir(trained)
+    (trained / "folder.png").mkdir(exist_ok=True)
+    monkeypatch.setattr("falcon_snn.training.checkpoint.model_of", None)  # no network is made
+    words = given.replace("FOLDER", "folder.png").split()
+    with pytest.raises(FalconError, match=r"is a folder; name a file|a picture is written as"):
+        raise CliRunner().invoke(app, words).exception or AssertionError

@@ -1,4 +1,4 @@
-"""Stage graphs: Falcon's, the shipped examples, and graphs that must be refused."""
+"""TimedStage graphs: Falcon's, the shipped examples, and graphs that must be refused."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from tests.random_networks import graphs
 
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import load_profile
-from falcon_snn.pipeline.graph import Graph, Stage, graph_toml, layer, read_graph
+from falcon_snn.pipeline.graph import Graph, TimedStage, graph_toml, layer, read_graph
 from falcon_snn.pipeline.timing import qnn_cycles, time_snn
 from falcon_snn.workflow.networks import built_in
 
@@ -105,7 +105,7 @@ def test_a_bad_graph_is_one_clear_line(tmp_path: Path, text: str, message: str) 
 
 
 def test_sums_must_become_spikes_before_the_next_array() -> None:
-    one = Stage("a", "analog", ("input",), inner=9)
-    two = Stage("b", "analog", ("a",), inner=9)
+    one = TimedStage("a", "analog", ("input",), inner=9)
+    two = TimedStage("b", "analog", ("a",), inner=9)
     with pytest.raises(FalconError, match="put a neuron or quantise stage between"):
         Graph("g", 7, (one, two))

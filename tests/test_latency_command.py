@@ -96,6 +96,13 @@ def test_flags_change_what_they_say(falcon: Falcon, tmp_path: Path) -> None:
         (["--hardware", "none.toml"], "none.toml: no such file"),
         (["--graph", "none.toml"], "none.toml: no such file"),
         (["--gantt", "x.gif"], "x.gif: a timeline is written as"),
+        (["--schedule", ""], "unknown schedule ''"),
+        (["--compare", "slow"], "unknown schedule 'slow'"),
+        (["--every", "80"], "--every and --smooth are about the whole delay; add --end-to-end"),
+        (["--trace", "word.wav"], "word.wav: a trace is written as .json"),
+        (["--pretrained", "gsc1-kestrel-5", "--dataset", "x"], "unknown dataset 'x'"),
+        (["--style", "loud"], "--style is 'loud'; choose one of screen, paper, paper-wide"),
+        (["--format", "svg,gif"], "--format 'gif': choose from png, svg, pdf, csv"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_line(falcon: Falcon, words: list[str], message: str) -> None:
@@ -290,7 +297,7 @@ def test_the_whole_delay_by_hand(falcon: Falcon) -> None:
                          "--smooth", "300")  # fmt: skip
     found = report["end_to_end"]
     us = {row["part"]: row["us"] for row in found["parts"]}
-    assert us["next look"] == 100_000
+    assert us["next look"] == 200_000  # twice: every other window may be spared
     assert us["averaging"] == 200_000
     assert us["last frame"] == 15_000
     # 98 x 32 places by 5 arrays: 20 groups of 32 rows, kernels of 25, 62 to fill and drain.
@@ -301,7 +308,7 @@ def test_the_whole_delay_by_hand(falcon: Falcon) -> None:
     # 480 for the window, 15,360 for the transform, 482 for powers, some 480 for 64 filters, 64
     # logarithms; then 3 x 98 x 64 for the mean and the deviation.
     assert us["features"] == pytest.approx((17_000 / 160 + 118) / 100, abs=0.05)
-    assert found["computed_us"] == pytest.approx(sum(us.values()) - 315_000)
+    assert found["computed_us"] == pytest.approx(sum(us.values()) - 415_000)
     assert found["core_percent_of_computed"] == pytest.approx(1143 / found["computed_us"])
     assert {row["tag"] for row in found["parts"]} == {"setting", "inferred", "assumed"}
     code, out, _ = falcon("latency", "--pretrained", "gsc1-medium-t3-prefix1", "--end-to-end")

@@ -6,7 +6,6 @@ Triton's interpreter runs the kernels (see conftest).
 
 from collections.abc import Iterator
 from dataclasses import replace
-from math import inf
 from typing import Any
 from unittest.mock import patch
 
@@ -15,45 +14,16 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.random_layers import DEVICE, Draw
 from torch import Tensor
 from torch.nn import functional as F
 
-from falcon_snn.errors import FalconError
 from falcon_snn.neuron import layers
 from falcon_snn.neuron.layers import AttentionCurve, IntegerNeurons, Term
 from falcon_snn.neuron.packed import count, pack
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 FAST = ("triton",) if DEVICE == "cuda" else ("numba", "triton")
 Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
-
-
-class Draw:
-    """Random tensors from one seed."""
-
-    def __init__(self, seed: int) -> None:
-        self.generator = torch.Generator().manual_seed(seed)
-
-    def integers(self, low: int, high: int, *shape: int, dtype: Any = torch.int32) -> Tensor:
-        return torch.randint(low, high, shape, generator=self.generator).to(dtype).to(DEVICE)
-
-    def neurons(self, outputs: int) -> IntegerNeurons:
-        return IntegerNeurons(
-            static=self.integers(-40_000, 40_000, outputs),
-            initial=self.integers(-9, 90_000, outputs),
-            threshold=self.integers(900, 200_000, outputs),
-        )
-
-    def spikes(self, *shape: int, slots: int = 7, border: tuple[int, int] = (0, 0)) -> Tensor:
-        inner = self.integers(0, 1 << slots, *shape, dtype=torch.uint8)
-        return F.pad(inner, (0, 0, border[1], border[1], border[0], border[0]))
-
-    def weight(self, *shape: int) -> Tensor:
-        return self.integers(-127, 128, *shape, dtype=torch.int8)
-
-    def linear(self, rows: int, inputs: int, outputs: int, slots: int = 7) -> Term:
-        x = self.spikes(rows, 1, 1, inputs, slots=slots)
-        return Term(x, self.integers(1, 900, outputs), self.weight(outputs, 1, 1, inputs))
 
 
 def numpy(x: Tensor) -> Array:
@@ -130,16 +100,9 @@ def ways(backend: str) -> Iterator[str]:
     if backend != "numba":
         yield "the only one"
         return
-    work, exact = (
-        f"falcon_snn.neuron.{name}"
-        for name in ("layers_numba.products_per_event", "int8_product._is_exact")
-    )
-    with patch(work, lambda: 0.0):
-        yield "events"
-    with patch(work, lambda: inf):
-        yield "rows"
-        with patch(exact, lambda: False):
-            yield "rows in float"
+    yield "8-bit products"
+    with patch("falcon_snn.neuron.int8_product._is_exact", lambda: False):
+        yield "float products"
 
 
 @st.composite
@@ -189,6 +152,19 @@ def test_stages_equal_loops_over_slots(data: st.DataObject, slots: int, kinds: s
     neurons = Draw(data.draw(st.integers(0, 999))).neurons(shape[3])
     border = data.draw(st.sampled_from([(0, 0), (1, 1), (0, 2), (3, 1)]))
     check_against_loops(terms, neurons, slots, delay, border)
+
+
+@pytest.mark.parametrize("slots", range(1, 9))
+def test_thresholds_near_the_largest_integer(slots: int) -> None:
+    """Conversion lets a threshold come close to 2^30: two of them do not fit an int32."""
+    draw = Draw(slots)
+    neurons = IntegerNeurons(
+        static=draw.integers(-(1 << 24), 1 << 24, 40),
+        initial=draw.integers(-(1 << 29), 1 << 30, 40),
+        threshold=draw.integers(1 << 26, 1 << 30, 40),
+    )
+    for delay in {1, slots}:
+        check_against_loops([draw.linear(9, 12, 40, slots)], neurons, slots, delay, (0, 0))
 
 
 @pytest.mark.parametrize("delay", [1, 3, 7])
@@ -359,63 +335,3 @@ def test_attention_codes_pool_and_encoder_agree(padded: bool) -> None:
         found = layers.encode(*source, cells, 7, "even", backend, border=(1, 1))
         assert torch.equal(found, trains)
         assert torch.equal(layers.pool(v, lengths, backend), sums)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"packed": torch.zeros(2, 4, 5, dtype=torch.uint8)}, "spikes are torch.uint8 \\(2, 4, 5"),
-        ({"packed": torch.zeros(2, 4, 5, 3)}, "spikes are torch.float32"),
-        ({"weight": torch.zeros(6, 3, 3, 4, dtype=torch.int8)}, "pixels, channels] for 3 channels"),
-        ({"weight": torch.zeros(6, 3, 3, 3)}, "weights are torch.float32"),
-        ({"weight": torch.zeros(6, 5, 3, 3, dtype=torch.int8)}, "kernel of \\(5, 3\\) does not"),
-        ({"weight": None, "stride": (1, 2)}, "without weights have no stride"),
-        ({"stride": (0, 1)}, "a stride of \\(0, 1\\)"),
-        ({"padding": (1, 0)}, "padding \\(1, 0\\) of spikes with border \\(0, 0\\)"),
-        ({"factor": torch.zeros(5, dtype=torch.int32)}, "each must be int32 \\(6,\\)"),
-        ({"factor": torch.zeros(6)}, "each must be int32"),
-    ],
-)  # fmt: skip
-def test_a_bad_term_is_one_clear_error(change: dict[str, Any], message: str) -> None:
-    draw = Draw(0)
-    term = Term(draw.spikes(2, 4, 5, 3), draw.integers(1, 9, 6), draw.weight(6, 3, 3, 3))
-    with pytest.raises(FalconError, match=message):
-        layers.fire([replace(term, **change)], draw.neurons(6), 7, 1, "torch")
-
-
-def test_bad_stages_say_what_is_wrong() -> None:
-    draw = Draw(0)
-    term, neurons = draw.linear(3, 5, 6), draw.neurons(6)
-    for message, terms, cells, slots, delay in (
-        ("a firing stage of 0 terms; give one or two", [], neurons, 7, 1),
-        ("a firing stage of 3 terms", [term] * 3, neurons, 7, 1),
-        ("give .3, 1, 1, 6. and .4, 1, 1, 6.", [term, draw.linear(4, 5, 6)], neurons, 7, 1),
-        ("each must be int32", [term], draw.neurons(5), 7, 1),
-        ("9 slots do not fit a byte", [term], neurons, 9, 1),
-        ("delay is 0", [term], neurons, 7, 0),
-        ("delay is 8", [term], neurons, 7, 8),
-    ):
-        with pytest.raises(FalconError, match=message):
-            layers.fire(terms, cells, slots, delay, "numba")
-    with pytest.raises(FalconError, match="it cannot be negative"):
-        layers.fire([term], neurons, 7, 1, "torch", border=(0, -1))
-    with pytest.raises(FalconError, match="codes take a 1x1 kernel"):
-        layers.codes(replace(term, weight=None), term.factor, term.factor, 5, "torch")
-    weight, geometry = draw.weight(6, 1, 1, 5), ((1, 1), (0, 0), None)
-    with pytest.raises(FalconError, match="features are torch"):
-        layers.encode(term.packed, weight, *geometry, term.factor, neurons, 7, "even", "torch")
-
-
-def test_backends_say_why_they_cannot_run() -> None:
-    with pytest.raises(FalconError, match="unknown backend 'cupy'"):
-        layers.choose_layer_backend("cupy", torch.device("cpu"))
-    with pytest.raises(FalconError, match="unknown backend 'auto'"):
-        layers.fire([Draw(0).linear(1, 1, 1)], Draw(0).neurons(1), 7, 1, "auto")
-    with pytest.raises(FalconError, match="runs on the CPU"):
-        layers.choose_layer_backend("numba", torch.device("cuda"))
-
-
-def test_a_stage_too_wide_for_the_fused_kernel_says_so() -> None:
-    terms = [Draw(0).linear(2, inputs, 3) for inputs in (6_000, 6_001)]
-    with pytest.raises(FalconError, match="12,001 inputs; 'triton' takes up to 12,000"):
-        layers.fire(terms, Draw(0).neurons(3), 7, 1, "triton")

@@ -18,7 +18,7 @@ from falcon_snn.network.description import Network
 from falcon_snn.network.falcon import FalconConfig, architecture, falcon, falcon_config
 from falcon_snn.network.fixed_point import grid_exponent, neurons_on_grid, to_int32
 from falcon_snn.network.integer import Snn
-from falcon_snn.network.operations import Fire, Readout, Source, Term
+from falcon_snn.network.operations import Fire, FireTerm, Readout, Source
 from falcon_snn.network.parts import convolve
 from falcon_snn.network.product import Product
 from falcon_snn.network.qnn import Qnn, with_slots
@@ -250,7 +250,7 @@ def test_falcon_is_the_papers_table() -> None:
 
 @pytest.mark.parametrize("name", ["values", "keys", "forward", "training"])
 def test_a_stage_may_be_called_like_a_method(name: str) -> None:
-    first, second = Term("source", Product(4)), Term(name, Product(3))
+    first, second = FireTerm("source", Product(4)), FireTerm(name, Product(3))
     stages = (
         Source("source", (1, 1, 5)), Fire(name, (first,)), Fire("out", (second,)),
         Readout("classes", "out", 2),

@@ -109,12 +109,12 @@ def test_a_run_measures_under_noise_too(tmp_path: Path) -> None:
         )
     page = falcon_snn.run(
         data, tmp_path / "run", network="kestrel-5", recipes=recipes, phases=["qat"], random=0,
-        noise_db=-3.0,
+        noise_db=-12.0,
     )  # fmt: skip
     measured = json.loads((tmp_path / "run" / "measure" / "accuracy.json").read_text())
     networks = measured["networks"]
-    assert measured["noise_db"] == -3.0
+    assert measured["noise_db"] == -12.0
     assert all(0 <= row["noisy_percent"] <= 100 for row in networks.values())
     assert networks["QNN"]["noisy_percent"] == networks["full"]["noisy_percent"]
     assert networks["QNN"]["noisy_percent"] < networks["QNN"]["percent"]
-    assert "at -3 dB" in page.read_text()
+    assert "at -12 dB" in page.read_text()

@@ -15,14 +15,14 @@ from falcon_snn.hardware.profile import Profile, load_profile
 from falcon_snn.network.chip import sampled
 from falcon_snn.network.convert import convert
 from falcon_snn.network.parts import Weights
-from falcon_snn.network.qnn import Qnn
+from falcon_snn.network.product import Product
+from falcon_snn.network.qnn import Qnn, with_weight_bits
 from falcon_snn.training.checkpoint import load_model
+from falcon_snn.training.devices import Devices
 from falcon_snn.training.evaluate import accuracy, snn_predictions
 from falcon_snn.training.loop import train
 from falcon_snn.training.step import Job
 from falcon_snn.workflow.training import adapt
-
-fabric_module = pytest.importorskip("lightning.fabric")
 
 # Bad enough that a network which knows nothing of it loses many clips.
 BAD = replace(
@@ -32,9 +32,12 @@ BAD = replace(
 DELAYS = dict.fromkeys(NETWORK.boundaries, 1)
 
 
+ONE = torch.ones(())
+
+
 def run(job: Job) -> float:
     torch.set_num_threads(1)
-    return train(job, fabric_module.Fabric(accelerator="cpu", devices=1)).best_accuracy
+    return train(job, Devices(torch.device("cpu"))).best_accuracy
 
 
 def on_chips(model: Qnn, profile: Profile) -> float:
@@ -62,6 +65,38 @@ def test_a_network_learns_to_stand_bad_chips(tmp_path: Path) -> None:
             assert float(weight.abs().max()) < 2.3 * float(weight.std()), part
 
 
+def test_fewer_bits_are_trained_as_such(tmp_path: Path) -> None:
+    """Arrays hold codes of -3..3, the encoder, which is digital, keeps its 8 bits."""
+    run(make_job(tmp_path, epochs=1))
+    model, _ = load_model(tmp_path / "best.safetensors")
+    three = with_weight_bits(model, 3)
+    assert with_weight_bits(three, 8) is three
+    tensors = convert(three).tensors
+    source = f"{NETWORK.source.name}.weight"
+    arrays = [t for name, t in tensors.items() if ".weight" in name and name != source]
+    arrays = [t for t in arrays if not t.is_floating_point()]
+    assert {int(t.abs().max()) for t in arrays if t.dtype == torch.int8} == {3}
+    assert int(tensors[source].abs().max()) == 127
+
+
+def test_noise_on_weights_is_fresh_in_training_only() -> None:
+    torch.manual_seed(0)
+    weights = Weights(Product(4), 6, 3)
+    weights.noise = 0.1
+    x = torch.randn(2, 1, 1, 6)
+    first, second = weights.currents(x, ONE), weights.currents(x, ONE)
+    assert not torch.equal(first, second)
+    draws = torch.stack([weights.currents(x, ONE) for _ in range(2000)])
+    largest = weights.weight.detach().abs().amax(dim=(1, 2, 3))
+    wanted = 0.1 * largest * x.norm(dim=3, keepdim=True)
+    assert torch.allclose(draws.std(dim=0), wanted, rtol=0.1)
+    weights.eval()
+    assert torch.equal(weights.currents(x, ONE), weights.currents(x, ONE))
+    assert torch.allclose(
+        draws.mean(dim=0), weights.currents(x, ONE), atol=0.1 * float(wanted.max())
+    )
+
+
 def test_training_on_chips_is_the_same_again_and_after_a_stop(tmp_path: Path) -> None:
     whole, cut, plain = (tmp_path / name for name in ("whole", "cut", "plain"))
     run(make_job(whole, "qat", epochs=2, profile=BAD))
@@ -72,7 +107,7 @@ def test_training_on_chips_is_the_same_again_and_after_a_stop(tmp_path: Path) ->
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(job, fabric_module.Fabric(accelerator="cpu", devices=1), stop)
+        train(job, Devices(torch.device("cpu")), stop)
     run(make_job(cut, "qat", epochs=2, profile=BAD, resume=True))
     run(make_job(plain, "qat", epochs=2))
     held = [load_file(folder / "last.safetensors") for folder in (whole, cut, plain)]
@@ -93,6 +128,7 @@ def test_slots_in_float_know_no_chips(tmp_path: Path) -> None:
         'forward = "spikes"\ngradient = "temporal"\nepochs = 1\nbatch = 4\nweight_rate = 1e-3\n'
         "neuron_rate = 0\n"
     )
+    run(make_job(tmp_path, "qat", epochs=1))
     with pytest.raises(FalconError, match=r"--hardware: .* gradient 'rate'"):
-        adapt(tmp_path / "none", DELAYS, "embedded", tmp_path / "out", phases=["qat"],
+        adapt(tmp_path / "best.safetensors", DELAYS, "embedded", tmp_path / "out", phases=["qat"],
               recipes={"qat": recipe}, profile=BAD)  # fmt: skip

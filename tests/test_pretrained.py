@@ -10,6 +10,7 @@ from tests.training_data import write_spikes
 from typer.testing import CliRunner
 
 from falcon_snn.cli.main import app
+from falcon_snn.data.examples import data_key
 from falcon_snn.errors import FalconError
 from falcon_snn.files import sha256_of
 from falcon_snn.report.results import read_result
@@ -85,6 +86,8 @@ def test_record_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert held["phases"][0]["recipe"]["batch"] == 6
     assert held["test_clips"] == 12
     assert held["phases"][0]["teachers"] == []
+    assert held["data_key"] == data_key(data)
+    assert held["seed"] == 0
 
 
 def test_a_result_names_its_teacher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

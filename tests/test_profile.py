@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from falcon_snn.errors import FalconError
+from falcon_snn.hardware.keys import TAGS
 from falcon_snn.hardware.profile import (
     KEYS,
-    TAGS,
     differences,
     load_profile,
     parse_profile,

@@ -13,10 +13,11 @@ _GOOD = 'forward = "counts"\nepochs = 2\nbatch = 8\nweight_rate = 1e-3\nneuron_r
 def test_the_phases_of_the_paper() -> None:
     recipes = {name: load_recipe(name) for name in RECIPES}
     assert [recipes[phase].epochs for phase in ("qat", "tune", "joint")] == [30, 15, 10]
-    assert [recipe.spiking for recipe in recipes.values()] == [False] * 3 + [True] * 3
+    assert [recipe.spiking for recipe in recipes.values()] == [False] * 4 + [True] * 3
     moves = {phase: (r.weight_rate > 0, r.neuron_rate > 0) for phase, r in recipes.items()}
     assert moves == {
         "teacher": (True, False), "qnn": (True, False), "small": (True, False),
+        "chip": (True, False),
         "qat": (True, False), "tune": (False, True), "joint": (True, True),
     }  # fmt: skip
     for phase in ("tune", "joint"):
@@ -41,6 +42,7 @@ def test_the_phases_of_the_paper() -> None:
         (_GOOD + "[augment]\nspeed = -0.1", "augment.speed"),
         (_GOOD + "augment = 3", "it must be a table"),
         (_GOOD.replace("1e-3", "0"), "nothing would move"),
+        (_GOOD.replace("counts", "spikes") + "weight_noise = 0.1", "'weight_noise' is 0.1"),
         ("epochs = = 3", "not valid TOML"),
     ],
 )
@@ -55,5 +57,5 @@ def test_a_wrong_recipe_is_one_line(tmp_path: Path, text: str, message: str) -> 
 
 
 def test_a_missing_recipe_names_those_there_are() -> None:
-    with pytest.raises(FalconError, match="qnn, small, qat, tune, joint"):
+    with pytest.raises(FalconError, match="qnn, small, chip, qat, tune, joint"):
         load_recipe("nowhere.toml")

@@ -14,7 +14,13 @@ from falcon_snn.cli.data import app
 from falcon_snn.data import examples
 from falcon_snn.data.audio import read_wave
 from falcon_snn.data.clips import hash_split
-from falcon_snn.data.examples import load_examples, load_noise, load_waves
+from falcon_snn.data.examples import (
+    load_examples,
+    load_noise,
+    load_waves,
+    open_recordings,
+    read_recordings,
+)
 from falcon_snn.data.features import log_mel
 from falcon_snn.data.folder import open_folder
 from falcon_snn.data.packed import open_packed
@@ -134,11 +140,24 @@ def test_other_rate_and_stereo_are_changed_with_one_notice(
         record.getMessage() for record in caplog.records if "resampled" in record.msg % record.args
     ]
     assert len(notices) == 1
-    assert "1 of 13 recordings" in notices[0]
+    assert "1 of 5 recordings" in notices[0]
+
+
+def test_a_split_reads_its_own_clips_only(folder: Path, own_cache: Path, tmp_path: Path) -> None:
+    packed = pack(folder, tmp_path / "packed")
+    for source in (folder, packed):
+        found = load_waves(source, "validation")
+        recordings = open_recordings(source)
+        every, _ = read_recordings(recordings)
+        rows = [row for row, clip in enumerate(recordings.clips) if clip.split == "validation"]
+        assert len(found) == len(rows) < len(every)
+        assert np.array_equal(found.waves.numpy(), every[rows])
+        assert found.names == [recordings.clips[row].file for row in rows]
+    assert not list(own_cache.glob("*waves-training*"))
 
 
 def test_truncated_wav_is_one_clear_line(folder: Path, own_cache: Path) -> None:
-    path = next((folder / "yes").iterdir())
+    path = folder / open_folder(folder).clips[0].file  # of the training split
     path.write_bytes(path.read_bytes()[:9_001])
     with pytest.raises(FalconError, match=r"cut short, .* bytes are missing"):
         load_waves(folder, "training")

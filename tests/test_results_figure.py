@@ -25,9 +25,9 @@ def test_streamed_attention_moves_a_network_in_time_only() -> None:
 
 
 def test_the_picture_is_drawn_or_refused(tmp_path: Path) -> None:
-    draw_results(load_results(), "gsc-medium", tmp_path / "front.svg")
+    draw_results(tmp_path / "front.svg", load_results(), "gsc-medium")
     assert (tmp_path / "front.svg").stat().st_size > 10_000
     with pytest.raises(FalconError, match=r"no spiking network of 'gsc-huge'"):
-        draw_results(load_results(), "gsc-huge", tmp_path / "front.png")
+        draw_results(tmp_path / "front.png", load_results(), "gsc-huge")
     with pytest.raises(FalconError, match=r"x\.gif: a picture is written as"):
-        draw_results(load_results(), "gsc-medium", tmp_path / "x.gif")
+        draw_results(tmp_path / "x.gif", load_results(), "gsc-medium")

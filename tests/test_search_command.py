@@ -11,11 +11,13 @@ from typer.testing import CliRunner, Result
 
 from falcon_snn.cli.main import app
 from falcon_snn.data.examples import load_examples
+from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import load_profile
 from falcon_snn.network.falcon import falcon, falcon_config
 from falcon_snn.network.qnn import Qnn
 from falcon_snn.pipeline.batch import core_cycles_many
 from falcon_snn.pipeline.schedule import Delays, read_schedule
+from falcon_snn.report.search_figures import representatives
 from falcon_snn.search.predictor import Correct
 from falcon_snn.search.result import read_result
 from falcon_snn.training.checkpoint import Metadata, prefixed, save_checkpoint
@@ -60,7 +62,13 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clips' answers from a rule instead of the network."""
 
     def predictor(
-        checkpoint: Path, data: str, *, limit: int | None, half: int | None, device: str
+        checkpoint: Path,
+        data: str,
+        *,
+        longest: int,
+        limit: int | None,
+        half: int | None,
+        device: str,
     ) -> MoreWaitingHelps:
         return MoreWaitingHelps(limit, half)
 
@@ -170,3 +178,19 @@ def test_random_schedules_as_files(tmp_path: Path) -> None:
 
     none = invoke("random", "--like", "fastest", "-n", 2, "--out", out)
     assert "only 0 of 2 could be written" in none.stderr
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="here is a GPU")
+def test_a_gpu_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    ran = invoke("--pretrained", "embedded-tiny-t2", "--data", "embedded", "--limit", 2,
+                 "--device", "cuda", "--out", tmp_path)  # fmt: skip
+    assert isinstance(ran.exception, FalconError)
+    assert "torch sees no GPU here; choose cpu" in str(ran.exception)
+
+
+def test_with_two_slots_the_figures_show_the_delay_that_there_is() -> None:
+    rows = [{"delays": delays, "accuracy": accuracy} for delays, accuracy in (
+        ({}, 0.5), ({"a": 2}, 0.4), ({"b": 2}, 0.6), ({"c": 2}, 0.5))]  # fmt: skip
+    result = {"evaluated": rows, "boundaries": ["a", "b", "c"]}
+    assert representatives(result) == {"b": "gains most", "a": "loses most"}
+    assert representatives({**result, "evaluated": rows[:1]}) == {}

@@ -10,7 +10,7 @@ from scipy.stats import binomtest
 from tests.spiking_mlp import additive_latency
 
 from falcon_snn.search.random_schedules import random_schedules
-from falcon_snn.search.statistics import flattery, mcnemar, wilson
+from falcon_snn.search.statistics import flattery, mcnemar, welch, wilson
 
 
 @given(st.integers(1, 12_000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
@@ -27,6 +27,12 @@ def test_mcnemar_equals_the_exact_binomial_test(rescued: int, harmed: int) -> No
     else:
         expected = binomtest(rescued, rescued + harmed).pvalue
         assert mcnemar(rescued, harmed) == pytest.approx(expected, rel=1e-9, abs=1e-300)
+
+
+def test_welch_of_a_worked_example() -> None:
+    # t = 3.0 / sqrt(1/3 + 1/3) with 4 degrees of freedom; no spread leaves nothing to chance.
+    assert welch([1.0, 2.0, 3.0], [4.0, 5.0, 6.0]) == pytest.approx(0.0213, abs=1e-4)
+    assert (welch([1.0, 1.0], [1.0, 1.0]), welch([1.0, 1.0], [2.0, 2.0])) == (1.0, 0.0)
 
 
 def test_flattery_compares_gains_not_accuracies() -> None:

@@ -95,13 +95,13 @@ def test_one_line_says_what_was_done(one_speaker: Path, caplog: pytest.LogCaptur
     assert counts == {"training": 8, "validation": 2, "testing": 2}
     assert len(caplog.records) == 1
     assert "too few speakers" in caplog.text
-    assert "1 speakers are in more than one" in caplog.text
+    assert "speakers who are in more than one part: 1" in caplog.text
 
 
 def test_a_split_of_ones_own_decides(one_speaker: Path) -> None:
     before = open_folder(one_speaker)
     result = CliRunner().invoke(app, ["data", "split", str(one_speaker), "--by", "clip"])
-    assert "8 training, 2 validation, 2 testing; 1 speakers" in result.output
+    assert "8 training, 2 validation, 2 testing; speakers in more than one" in result.output
     path = one_speaker / "split.csv"
     assert open_folder(one_speaker) == before
     text = path.read_text()

@@ -141,6 +141,13 @@ def test_after_a_kill_only_the_same_step_goes_on(tmp_path: Path) -> None:
     assert run.valid(STEP)
 
 
+def test_a_run_from_python_is_gone_on_with(tmp_path: Path) -> None:
+    """`run.json` says what the run is, whoever began it."""
+    for _ in range(2):
+        with Run(tmp_path / "run", {"seed": 0}).opened({}):
+            (tmp_path / "run" / "result.json").touch()
+
+
 def test_records_that_are_lost(tmp_path: Path) -> None:
     run = run_of(tmp_path)
     run.execute(STEP)

@@ -62,6 +62,9 @@ def test_commands_at_80_columns(words: list[str]) -> None:
     assert said.exit_code == 0
     assert "…" not in said.output
     assert not re.search(r"\bus\b", said.output)  # µs
+    for line in said.output.splitlines():
+        assert len(line) <= 80
+        assert line[:1] not in ("│", "┃") or line.rstrip()[-1] == line[0]  # cut columns lose it
 
 
 def test_figures_for_a_paper(tmp_path: Path) -> None:

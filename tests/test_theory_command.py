@@ -22,6 +22,15 @@ def test_json_and_picture(tmp_path: Path) -> None:
     assert "<svg" in picture
 
 
+def test_a_picture_for_a_paper(tmp_path: Path) -> None:
+    for style in ("paper", "paper-wide"):
+        words = ["theory", "--out", str(tmp_path), "--style", style, "--format", "png,pdf,csv"]
+        assert CliRunner().invoke(app, words).exit_code == 0
+        assert {file.suffix for file in tmp_path.iterdir()} == {".svg", ".png", ".pdf", ".csv"}
+        rows = (tmp_path / "theory.csv").read_text().splitlines()
+        assert len(rows) == 8  # a heading and seven delays
+
+
 def test_table_fits_100_columns() -> None:
     result = CliRunner().invoke(app, ["theory", "--delays", "2,4,6", "--slots", "8"])
     assert result.exit_code == 0

@@ -10,14 +10,13 @@ from tests.random_networks import graphs, profiles, schedules
 
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import Profile, load_profile
-from falcon_snn.network.falcon import falcon_config
 from falcon_snn.pipeline.graph import Graph
 from falcon_snn.pipeline.resources import count_resources, sharing_curve
 from falcon_snn.pipeline.steps import qnn_plan, snn_plan
 from falcon_snn.pipeline.sweep import parse_values
 from falcon_snn.pipeline.throughput import SampleStream, measure_throughput
 from falcon_snn.pipeline.timing import time_snn
-from falcon_snn.workflow.networks import Timed, built_in
+from falcon_snn.workflow.networks import Timed, built_in, timed_network
 from falcon_snn.workflow.sweep import Setup, examine_claims, sweep
 
 PAPER = load_profile()
@@ -117,7 +116,7 @@ def test_sharing_arrays_saves_tiles_and_costs_time() -> None:
 
 
 def test_sweeps_of_hardware_network_and_schedule() -> None:
-    setup = Setup(falcon_config("medium", "gsc"), PAPER, "balanced")
+    setup = Setup(timed_network("medium"), PAPER, "balanced")
     prefix = sweep(setup, "qk_prefix", parse_values("qk_prefix", "3:7"))
     assert [round(point.snn_us, 2) for point in prefix] == [97.08, 102.72, 108.36, 114.00, 119.64]
     rows = sweep(setup, "tile_rows", parse_values("tile_rows", "28,32,36"))
@@ -128,7 +127,7 @@ def test_sweeps_of_hardware_network_and_schedule() -> None:
     assert round(one[1].snn_us - one[0].snn_us, 6) == 1.88
     styles = sweep(setup, "attention", parse_values("attention", "serial,streamed"))
     assert round(styles[0].snn_us - styles[1].snn_us, 6) == 9.03
-    own = replace(setup, network=Timed(MEDIUM), schedule="fastest")
+    own = replace(setup, timed=Timed(MEDIUM), asked="fastest")
     assert [point.qnn_us for point in sweep(own, "slots", [3, 7])] == [100.78, 130.86]
     trained = Timed(MEDIUM, dict.fromkeys(MEDIUM.boundaries, 5))
     found = sweep(Setup(trained, PAPER), "slots", [3, 7])  # with 3 slots nothing can wait for 5
@@ -153,7 +152,7 @@ def test_sweeps_of_hardware_network_and_schedule() -> None:
 )
 def test_a_bad_sweep_is_one_clear_line(key: str, values: str, message: str) -> None:
     with pytest.raises(FalconError, match=message):
-        sweep(Setup(falcon_config("medium", "gsc"), PAPER), key, parse_values(key, values))
+        sweep(Setup(timed_network("medium"), PAPER), key, parse_values(key, values))
 
 
 def test_which_claims_survive() -> None:

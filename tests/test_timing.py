@@ -12,7 +12,7 @@ from tests.random_networks import graphs, profiles, schedules
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import Profile, load_profile
 from falcon_snn.pipeline.batch import core_cycles_many
-from falcon_snn.pipeline.graph import INPUT, Graph, Stage, layer
+from falcon_snn.pipeline.graph import INPUT, Graph, TimedStage, layer
 from falcon_snn.pipeline.steps import QNN_STYLES
 from falcon_snn.pipeline.timing import (
     Timing,
@@ -172,8 +172,8 @@ def test_waiting_is_what_a_prefix_saves() -> None:
 
 def test_a_product_carries_the_last_slot_of_its_operands() -> None:
     """It needs all slots of both: on the way to it none is waited for in vain."""
-    product = Stage("p", "product", ("a", "b"), rows=4, inner=8, columns=4)
-    out = Stage("out", "neuron", ("p",), full_lookahead=True)
+    product = TimedStage("p", "product", ("a", "b"), rows=4, inner=8, columns=4)
+    out = TimedStage("out", "neuron", ("p",), full_lookahead=True)
     layers = (*layer("a", INPUT, 64, 8), *layer("b", INPUT, 64, 8))
     timing = time_snn(Graph("small", 4, (*layers, product, out)), {"a": 1, "b": 1}, PAPER)
     parts = path_parts(critical_path(timing))
@@ -184,7 +184,8 @@ def test_a_product_carries_the_last_slot_of_its_operands() -> None:
 def test_products_on_shared_arrays_take_turns() -> None:
     layers = (*layer("a", INPUT, 64, 8), *layer("b", INPUT, 64, 8))
     products = [
-        Stage(f"{block}.p", "product", ("a", "b"), rows=4, inner=8, columns=4) for block in "xy"
+        TimedStage(f"{block}.p", "product", ("a", "b"), rows=4, inner=8, columns=4)
+        for block in "xy"
     ]
     graph = Graph("two blocks", 4, (*layers, *products))
     for sharing, waits in (("shared", True), ("per-block", False)):

@@ -22,18 +22,16 @@ from falcon_snn.network.qnn import Qnn
 from falcon_snn.network.teacher import Teacher
 from falcon_snn.training.batches import Clips, shift_frames
 from falcon_snn.training.checkpoint import load_checkpoint, load_model, load_teacher
+from falcon_snn.training.devices import Devices
 from falcon_snn.training.evaluate import class_weights, validate
 from falcon_snn.training.loop import EpochResult, neuron_parameters, train
 from falcon_snn.training.recipe import fitted_batch, load_recipe, one_cycle
 from falcon_snn.training.step import Job, divergence
 
-fabric_module = pytest.importorskip("lightning.fabric")
-
 
 def run(job: Job) -> EpochResult:
     torch.set_num_threads(1)
-    fabric = fabric_module.Fabric(accelerator="cpu", devices=1)
-    return train(job, fabric)
+    return train(job, Devices(torch.device("cpu")))
 
 
 def curves(out: Path) -> list[dict[str, float]]:
@@ -60,16 +58,27 @@ def test_qnn_learns_and_its_neurons_stay(tmp_path: Path) -> None:
 
 
 def test_best_is_kept_by_validation_accuracy(tmp_path: Path) -> None:
-    run(make_job(tmp_path, epochs=8, weight_rate=1e-2))
+    run(make_job(tmp_path, epochs=8, weight_rate=0.1, warmup=1.0))  # too fast in the end
     lines = curves(tmp_path)
     best = max(line["validation_accuracy"] for line in lines)
-    first = next(line["epoch"] for line in lines if line["validation_accuracy"] == best)
-    assert first < 8  # or the last would be the best anyway
+    equal = [line["epoch"] for line in lines if line["validation_accuracy"] == best]
+    assert equal[-1] < 8  # or the last would be the best anyway
     model, metadata = load_model(tmp_path / "best.safetensors")
-    assert metadata.epoch == first
+    assert metadata.epoch == equal[-1]
     assert validate(model, make_examples(30, 2), None) == best == metadata.metrics["best_accuracy"]
     assert [line["epoch"] for line in lines] == [1, 2, 3, 4, 5, 6, 7, 8]
     assert load_checkpoint(tmp_path / "last.safetensors")[0].epoch == 8
+
+
+def test_of_equal_epochs_the_last_is_the_best(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accuracies = iter((50.0, 60.0, 60.0, 40.0))
+    monkeypatch.setattr(
+        "falcon_snn.training.loop.validate", lambda *given, **named: next(accuracies)
+    )
+    run(make_job(tmp_path, epochs=4))
+    assert load_checkpoint(tmp_path / "best.safetensors")[0].epoch == 3
 
 
 def test_tuning_moves_only_neurons_and_keeps_bounds(tmp_path: Path) -> None:
@@ -216,20 +225,19 @@ import sys, hashlib
 from pathlib import Path
 sys.path.insert(0, {root!r})
 import torch
-from lightning.fabric import Fabric
 from tests.training_data import make_job
+from falcon_snn.training.devices import open_devices
 from falcon_snn.training.loop import train
 torch.set_num_threads(1)
-fabric = Fabric(accelerator="cpu", devices=2, strategy="ddp")
-fabric.launch()
+devices = open_devices(2)
 job = make_job(Path({out!r}) / "run", epochs=2)
-result = train(job, fabric)
+result = train(job, devices)
 digest = hashlib.sha256()
 for tensor in job.model.state_dict().values():
     digest.update(tensor.numpy().tobytes())
 line = digest.hexdigest() + " " + repr(result.validation_accuracy)
-(Path({out!r}) / f"rank{{fabric.global_rank}}").write_text(line)
-fabric.barrier()
+(Path({out!r}) / f"rank{{devices.rank}}").write_text(line)
+devices.close()
 """
 
 
@@ -241,6 +249,24 @@ def test_two_processes_end_with_the_same_weights(tmp_path: Path) -> None:
     ranks = [(tmp_path / f"rank{rank}").read_text() for rank in (0, 1)]
     assert ranks[0] == ranks[1]
     assert len(curves(tmp_path / "run")) == 2
+
+
+_LOST = """
+import sys, time
+from falcon_snn.training.devices import open_devices
+if open_devices(2).rank == 1:
+    sys.exit(3)
+time.sleep(60)
+print("not noticed")
+"""
+
+
+def test_the_last_other_process_is_missed_when_it_fails(tmp_path: Path) -> None:
+    (tmp_path / "lost.py").write_text(_LOST)
+    command = [sys.executable, str(tmp_path / "lost.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "not noticed" not in done.stdout
 
 
 def test_recordings_are_augmented_on_the_device(tmp_path: Path) -> None:

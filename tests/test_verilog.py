@@ -15,12 +15,12 @@ from falcon_snn.cli.main import app
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import Profile
 from falcon_snn.interchange.verilog.design import Design
-from falcon_snn.interchange.verilog.folder import Run, write_folder
+from falcon_snn.interchange.verilog.folder import ClipRun, write_folder
 from falcon_snn.interchange.verilog.simulate import TOOLS, build, demand_tools, simulate
 from falcon_snn.network.convert import convert
 from falcon_snn.network.description import Network
 from falcon_snn.network.falcon import FalconConfig, falcon
-from falcon_snn.network.operations import Fire, Readout, Source, Term
+from falcon_snn.network.operations import Fire, FireTerm, Readout, Source
 from falcon_snn.network.product import Product
 
 MISSING = [tool for tool in TOOLS if shutil.which(tool) is None]
@@ -31,9 +31,9 @@ MLP = Network(
     6,
     (
         Source("numbers", (1, 1, 9)),
-        Fire("hidden", (Term("numbers", Product(12)),)),
-        Fire("deep", (Term("hidden", Product(12)),), lookahead=True),
-        Fire("sum", (Term("hidden"), Term("deep")), norm=True),
+        Fire("hidden", (FireTerm("numbers", Product(12)),)),
+        Fire("deep", (FireTerm("hidden", Product(12)),), lookahead=True),
+        Fire("sum", (FireTerm("hidden"), FireTerm("deep")), norm=True),
         Readout("classes", "sum", 3),
     ),
 )
@@ -119,11 +119,11 @@ def refused(network: Network, profile: Profile) -> str:
 
 
 def test_what_cannot_be_exact_is_refused(tmp_path: Path) -> None:
-    doubled = (Source("counts", (1, 1, 4), given=True), Fire("twice", (Term("counts"),) * 2),
+    doubled = (Source("counts", (1, 1, 4), given=True), Fire("twice", (FireTerm("counts"),) * 2),
                Readout("classes", "twice", 2))  # fmt: skip
     network = Network("twice", 3, doubled)
     snn = convert(trained_like(network, 0))
-    run = Run(random_inputs(network, 1, 0), {"twice": 2})
+    run = ClipRun(random_inputs(network, 1, 0), {"twice": 2})
     with pytest.raises(FalconError, match=r"'twice' reads spikes of the source alone .* must be 1"):
         write_folder(tmp_path / "design", snn, PAPER, [run])
     assert not (tmp_path / "design").exists()

@@ -15,8 +15,8 @@ from rich.console import Console
 from tests.training_data import write_spikes
 from typer.testing import CliRunner
 
-from falcon_snn.cli import doctor, watch
-from falcon_snn.cli.main import app
+from falcon_snn.cli import doctor, output
+from falcon_snn.cli.main import PANELS, app
 from falcon_snn.errors import FalconError, Stopped
 from falcon_snn.neuron import layers
 from falcon_snn.training.loop import EpochResult
@@ -95,6 +95,8 @@ def test_a_real_interrupt_ends_with_130(data: Path, quick: Path) -> None:
     running = subprocess.Popen(
         [sys.executable, "-m", "falcon_snn.cli.main", "train", *map(str, words), "--out", str(out)],
         env=dict(os.environ), stderr=subprocess.PIPE, text=True,
+        # Tests that a shell runs in the background ignore the signal, and so would this process.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
     patience = time.monotonic() + 300
     while not (out / "last.safetensors").exists() and time.monotonic() < patience:
@@ -108,8 +110,8 @@ def test_a_real_interrupt_ends_with_130(data: Path, quick: Path) -> None:
 
 def test_a_bar_moves_inside_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Console(file=io.StringIO(), force_terminal=True, width=120)
-    monkeypatch.setattr(watch, "err", screen)
-    with watch.TerminalWatch().phase("balanced qat", 2, 4, done=1) as told:
+    monkeypatch.setattr(output, "err", screen)
+    with output.TerminalWatch().phase("balanced qat", 2, 4, done=1) as told:
         told(8, None)
         told(8, None)
         screen.file.write("|")
@@ -130,24 +132,26 @@ def test_equal_schedules_are_shown_once_and_not_compared(
     assert "McNemar" not in said
 
 
-def test_help_names_no_type_for_flags_and_completion_can_be_installed() -> None:
-    for command in ([], ["latency"], ["train"], ["search"]):
+def test_help_names_values_in_words_and_completion_can_be_installed() -> None:
+    for command in ([], *([name] for commands in PANELS.values() for name in commands)):
         said = CliRunner().invoke(app, [*command, "--help"]).stdout
         assert "--help" in said
-        assert "<bool>" not in said
-    assert "--install-completion" in CliRunner().invoke(app, ["--help"]).stdout
+        assert not re.search(r"<(bool|int|float|str|path|list)|--no-resume", said)
+    said = CliRunner().invoke(app, ["--help"]).stdout
+    assert "--install-completion" in said
+    places = [said.index(f"─ {panel} ─") for panel in PANELS]
+    assert places == sorted(places)
     assert ".png, .svg, .pdf or .html" in " ".join(
         CliRunner().invoke(app, ["latency", "--help"], env={"COLUMNS": "200"}).stdout.split()
     )
 
 
 def test_doctor_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "out", Console(file=io.StringIO(), width=200))
     monkeypatch.setattr(
         doctor, "examine", lambda: [doctor._row("triton", False, "", "install falcon-snn[gpu]")]
     )
-    doctor.doctor(as_json=False)
-    assert "falcon-snn[gpu]" in doctor.out.file.getvalue()  # type: ignore[attr-defined]
+    said = CliRunner().invoke(app, ["doctor"], env={"COLUMNS": "200"})
+    assert "falcon-snn[gpu]" in said.output
 
 
 def test_a_backend_that_cannot_run_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from tests.data_files import speaker_in, tone
 from typer.testing import CliRunner
 
 from falcon_snn.cli.main import app
+from falcon_snn.data.augment import Augmentation
 from falcon_snn.data.clips import SPLITS
 from falcon_snn.data.examples import load_examples, load_noise, load_waves
 from falcon_snn.data.features import exact_log_mel
@@ -22,7 +24,7 @@ from falcon_snn.data.task import examples_for, silence, task_classes, waves_for
 from falcon_snn.errors import FalconError
 from falcon_snn.training.batches import Clips
 from falcon_snn.training.recipe import load_recipe
-from falcon_snn.workflow.calibrating import best_threshold
+from falcon_snn.workflow.calibrating import best_offsets, best_threshold, right_answers
 from falcon_snn.workflow.detecting import Rule
 from falcon_snn.workflow.model import load
 from falcon_snn.workflow.streaming import evaluate_stream, matched, report_of
@@ -116,7 +118,7 @@ def test_silence_of_a_split_has_its_own_noise(five_words: Path) -> None:
 
 def test_epochs_draw_other_unknown_words_as_many_each(five_words: Path) -> None:
     data = waves_for(str(five_words), "training", CLASSES)
-    recipe = load_recipe("small")
+    recipe = replace(load_recipe("small"), unknown=0.1, augment=Augmentation())
     clips = Clips(data, recipe, torch.device("cpu"), torch.zeros(16_000) + 0.01)
     assert len(clips) == len(data) - data.spare
     drawn = []
@@ -180,11 +182,27 @@ def test_train_calibrate_classify_detect(five_words: Path, tmp_path: Path) -> No
                     "--false-per-hour", "1000", "--out", str(ready), "--json")  # fmt: skip
     assert chosen.exit_code == 0, chosen.output
     facts = json.loads(chosen.stdout)
-    assert facts["accuracy"] >= facts["accuracy_before"]
     model = load(ready)
+    # The offsets are part of the network, of its integers and of its floats.
+    assert tuple(facts["offsets"]) == CLASSES
+    offsets = torch.tensor([*facts["offsets"].values()], dtype=torch.float64)
+    x = load_examples(str(five_words), "testing").x
+    before, after = (load(Path(file)).scores(x) for file in (snn, ready))
+    assert torch.allclose(after, before + offsets, atol=1e-3)
+    floats = [load(Path(file)).qnn.eval()(x)[0] for file in (snn, ready)]
+    assert torch.allclose(floats[1], floats[0] + offsets.float(), atol=1e-3)
+    integers = tmp_path / "integers.safetensors"
+    assert falcon("convert", "--checkpoint", snn, "--out", str(integers)).exit_code == 0
+    again = falcon("calibrate", "--data", str(five_words), "--checkpoint", str(integers), "--hours",
+                   "0.02", "--false-per-hour", "1000", "--out", str(tmp_path / "other.safetensors"),
+                   "--json")  # fmt: skip
+    assert json.loads(again.stdout)["offsets"] == pytest.approx(facts["offsets"], abs=1e-3)
+    other = load(tmp_path / "other.safetensors").scores(x)
+    assert torch.allclose(other, after, atol=1e-3)
     assert model.threshold("clip", -1.0) == facts["clip_threshold"]
     assert model.rule().threshold == facts["stream"]["threshold"]
     assert model.rule(0.3).threshold == 0.3
+    assert (model.rule().averaged, load("embedded-tiny-t2").rule().averaged) == (1, 3)
     again = falcon("evaluate", "--data", str(five_words), "--checkpoint", str(ready), "--split",
                    "test", "--noise", "10", "--json", "--plot",
                    str(tmp_path / "c.png"))  # fmt: skip
@@ -227,12 +245,29 @@ def test_a_long_recording_is_warned_about(tmp_path: Path, caplog: pytest.LogCapt
 def test_the_best_threshold_by_hand() -> None:
     """Two words and unknown: a wrong word at 0.6, right ones at 0.7 and 0.9."""
     confidences = torch.tensor([[0.7, 0.2, 0.1], [0.05, 0.9, 0.05], [0.6, 0.3, 0.1], [0, 0.1, 0.9]])
-    labels = torch.tensor([0, 1, 2, 2])
-    threshold, before, right = best_threshold(confidences, labels, ("a", "b", "unknown"))
-    assert (before, right) == (3, 4)
+    scores, labels, classes = confidences.log(), torch.tensor([0, 1, 2, 2]), ("a", "b", "unknown")
+    threshold = best_threshold(scores, labels, classes)
     assert 0.6 < threshold <= 0.7
-    threshold, before, right = best_threshold(confidences[:2], labels[:2], ("a", "b", "unknown"))
-    assert (threshold, before, right) == (0.0, 2, 2)
+    assert right_answers(scores, labels, classes) == 3
+    assert right_answers(scores, labels, classes, threshold) == 4
+    assert best_threshold(scores[:2], labels[:2], classes) == 0.0
+
+
+def test_offsets_undo_what_was_added() -> None:
+    """Labels drawn as likely as the scores say, then scores that favour one class by 2."""
+    draw = torch.Generator().manual_seed(5)
+    scores = 2 * torch.randn(20_000, 4, generator=draw, dtype=torch.float64)
+    labels = torch.multinomial(scores.softmax(dim=1), 1, generator=draw)[:, 0]
+    assert best_offsets(scores, labels).abs().max() < 0.1
+    favoured = scores + torch.tensor([0.0, 0.0, 0.0, 2.0])
+    offsets = best_offsets(favoured, labels)
+    assert torch.allclose(offsets - offsets[:3].mean(), torch.tensor([0, 0, 0, -2.0]).double(),
+                          atol=0.1)  # fmt: skip
+    assert abs(float(offsets.sum())) < 1e-3  # what all share means nothing
+    # What is no word has no say, and few clips move little.
+    none = torch.where(torch.arange(20_000) % 2 == 0, labels, -1)
+    assert torch.allclose(best_offsets(favoured, none), offsets, atol=0.15)
+    assert best_offsets(favoured[:4], labels[:4]).abs().max() < 0.3
 
 
 # Scenes.
@@ -290,7 +325,8 @@ def test_the_curve_by_hand() -> None:
     confidences = np.zeros((10, 1))
     confidences[[1, 4, 7], 0] = 0.95, 0.7, 0.8  # at 2 s, 5 s and 8 s
     spoken = [said("go", 1.2, 1.8), said("cat", 4.0, 4.5), said("go", 7.3, 7.6)]
-    report = report_of(confidences, end_s, spoken, ("go",), Rule(threshold=0.75), 0.5, 20.0)
+    lately, rule = np.ones(10, bool), Rule(threshold=0.75)
+    report = report_of(confidences, lately, end_s, spoken, ("go",), rule, 0.5, 20.0)
     assert (report.spoken, report.others) == (2, 1)
     assert (report.default.missed, report.default.false_accepts) == (0, 0)
     low = next(point for point in report.points if point.threshold > 0.6)

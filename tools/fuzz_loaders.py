@@ -1,28 +1,19 @@
 """Everything that reads a file of a user's: how a valid one is made, read and looked at.
 
-Whoever writes a new loader adds it to LOADERS; `tools/fuzz.py` damages its files.
+Whoever writes a new loader adds it to LOADERS, or to `fuzz_data.py` if it reads data;
+`tools/fuzz.py` damages its files.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qsl
 
 import numpy as np
 import torch
-from tests.data_files import tone, write_folder
 from tests.run_folder import write_run, write_search
-from tests.training_data import NETWORK, WORDS, make_job, write_spikes
+from tests.training_data import NETWORK, WORDS, make_job
+from tools.fuzz_data import DATA_LOADERS, Loader
 
-from falcon_snn.data import arrays, images, ssc
-from falcon_snn.data.audio import read_in_blocks, read_wave
-from falcon_snn.data.cache import cached_array
-from falcon_snn.data.clips import Recordings
-from falcon_snn.data.folder import open_folder, write_split
-from falcon_snn.data.live import raw_blocks
-from falcon_snn.data.packed import open_packed, write_packed
 from falcon_snn.files import read_json, write_json, write_text
 from falcon_snn.hardware.profile import load_profile, parse_profile, profile_toml, shipped_profiles
 from falcon_snn.interchange.nir_graph import graph_from_nir
@@ -34,7 +25,9 @@ from falcon_snn.network.qnn import Qnn
 from falcon_snn.pipeline.graph import Graph, graph_toml, read_graph
 from falcon_snn.pipeline.schedule import read_schedule, uniform
 from falcon_snn.pipeline.timing import time_snn
-from falcon_snn.report.results import load_results, read_result, write_result
+from falcon_snn.report.measurements import Measurements
+from falcon_snn.report.paper_figures import energy
+from falcon_snn.report.results import load_energy, load_results, results_folder, write_result
 from falcon_snn.report.run_files import read_run
 from falcon_snn.report.search_figures import representatives
 from falcon_snn.search.designs import read_space
@@ -48,20 +41,8 @@ from falcon_snn.training.loop import LAST, _State
 from falcon_snn.training.recipe import load_recipe
 from falcon_snn.workflow.steps import Run, RunStep
 
+ENERGY = "energy-gsc-medium.json"
 FULL = dict.fromkeys(NETWORK.boundaries, NETWORK.slots)
-
-
-@dataclass(frozen=True)
-class Loader:
-    """`write` makes valid files in a folder and gives those to damage; `load` reads the folder.
-
-    `load` also looks at what it got where that is cheap, and raises AssertionError at garbage.
-    """
-
-    name: str
-    write: Callable[[Path], list[Path]]
-    load: Callable[[Path], object]
-    share: float = 1.0  # of the cases that each loader gets; slow ones get fewer
 
 
 def _metadata() -> Metadata:
@@ -99,18 +80,17 @@ def _load_teacher(folder: Path) -> None:
 
 
 def _resumable(folder: Path) -> list[Path]:
-    from lightning.fabric import Fabric
-
+    from falcon_snn.training.devices import open_devices
     from falcon_snn.training.loop import train
 
-    train(make_job(folder, epochs=1), Fabric(accelerator="cpu"))
+    train(make_job(folder, epochs=1), open_devices(1))
     return [folder / LAST, folder / "curves.jsonl"]
 
 
 def _resume(folder: Path) -> None:
-    from lightning.fabric import Fabric
+    from falcon_snn.training.devices import open_devices
 
-    state = _State(make_job(folder, epochs=1, resume=True), Fabric(accelerator="cpu"))
+    state = _State(make_job(folder, epochs=1, resume=True), open_devices(1))
     assert state.epoch == len(state.results) == 1
     for moments in state.optimiser.state.values():
         assert bool(moments["exp_avg"].isfinite().all())
@@ -279,12 +259,17 @@ def _experiment(folder: Path) -> list[Path]:
     for number in (0, 5):
         result = load_results()[number]
         write_result(folder / f"{number}.json", result)
+    write_text(folder / ENERGY, (results_folder() / ENERGY).read_text())
     return sorted(folder.iterdir())
 
 
 def _load_experiments(folder: Path) -> None:
-    for path in folder.iterdir():
-        assert read_result(path).latency_us > 0
+    results = load_results(folder)
+    assert all(result.latency_us > 0 for result in results)
+    measured = load_energy("gsc-medium", folder)
+    assert measured is not None
+    assert all(isfinite(one.ours or 0) for one in energy(Measurements(
+        results, {}, {"gsc-medium": measured})).lines)  # fmt: skip
 
 
 def _nir(folder: Path) -> list[Path]:
@@ -319,150 +304,6 @@ def _load_foreign_nir(folder: Path) -> None:
     _time(graph_from_nir(folder / "n.nir", 4))
 
 
-def _ssc(folder: Path) -> list[Path]:
-    write_spikes(folder, clips=6)
-    return [folder / "ssc_valid.h5"]
-
-
-def _load_ssc(folder: Path) -> None:
-    path = folder / "ssc_valid.h5"
-    facts = ssc.read_facts(path)
-    counts = np.zeros((len(facts.labels), ssc.BINS, ssc.FEATURES), np.uint8)
-    ssc.read_ssc(path, counts, lambda clips: None)
-    assert len(facts.names) == len(counts)
-
-
-def _arrays(folder: Path) -> list[Path]:
-    draw = np.random.default_rng(2)
-    held: dict[str, Any] = {
-        "x_train": draw.normal(size=(30, 4, 3)).astype(np.float32), "y_train": np.arange(30) % 3,
-        "x_test": draw.normal(size=(6, 4, 3)).astype(np.float32), "y_test": np.arange(6) % 3,
-        "class_names": np.array(["a", "b", "c"]), "record_train": np.arange(30) // 3,
-    }  # fmt: skip
-    np.savez(folder / "plain.npz", allow_pickle=False, **held)
-    np.savez_compressed(folder / "small.npz", allow_pickle=False, **held)
-    return sorted(folder.iterdir())
-
-
-def _load_arrays(folder: Path) -> None:
-    for path in folder.iterdir():
-        held = arrays.open_arrays(path)
-        dtype = arrays.KEPT[held.smallest_kept()]
-        for split in arrays.PARTS:
-            out = np.zeros(held.shape(split), dtype)
-            held.read_into(out, split)
-            assert np.isfinite(out.astype(np.float64)).all()
-
-
-def _images(folder: Path) -> list[Path]:
-    from PIL import Image
-
-    draw = np.random.default_rng(3)
-    for part in images.SPLIT_FOLDERS:
-        for suffix in images.SUFFIXES:
-            (folder / part / "a").mkdir(parents=True, exist_ok=True)
-            pixels = draw.integers(0, 255, (9, 8, 3), dtype=np.uint8)
-            Image.fromarray(pixels).save(folder / part / "a" / f"{suffix[1:]}{suffix}")
-    return sorted(path for path in folder.rglob("*") if path.is_file())
-
-
-def _load_images(folder: Path) -> None:
-    held = images.open_images(folder)
-    height, width, channels = held.form()
-    assert height * width < 1 << 24
-    held.read_into(np.zeros((len(held.pictures), height, width, channels)[: 3 if channels == 1
-                            else 4], np.uint8), lambda images: None)  # fmt: skip
-
-
-def _sound(folder: Path) -> list[Path]:
-    import soundfile
-
-    wave = tone(440, 4_000)
-    kinds = {"a.wav": "PCM_16", "f.wav": "FLOAT", "u.wav": "ULAW", "c.flac": "PCM_16",
-             "d.ogg": "VORBIS", "e.aiff": "PCM_24"}  # fmt: skip
-    for name, subtype in kinds.items():
-        soundfile.write(folder / name, wave, 16_000, subtype=subtype)
-    return sorted(folder.iterdir())
-
-
-def _load_sound(folder: Path) -> None:
-    for path in folder.iterdir():
-        wave = read_wave(path)
-        assert np.isfinite(wave).all()
-        assert len(wave) < 1 << 24
-
-
-def _load_stream(folder: Path) -> None:
-    for path in folder.iterdir():
-        heard = 0
-        for block in read_in_blocks(path, 0.05):
-            assert np.isfinite(block).all()
-            heard += len(block)
-        assert heard < 1 << 24
-
-
-def _raw(folder: Path) -> list[Path]:
-    (folder / "raw").write_bytes((8000 * tone(440, 4_000)).astype("<i2").tobytes())
-    return [folder / "raw"]
-
-
-def _load_raw(folder: Path) -> None:
-    with (folder / "raw").open("rb") as pipe:
-        assert all(np.isfinite(block).all() for block in raw_blocks(pipe, 44_100))
-
-
-def _recordings(folder: Path) -> list[Path]:
-    write_folder(folder, clips_per_split=1)
-    return sorted(folder.rglob("*.wav"))
-
-
-def _read_all(recordings: Recordings) -> None:
-    lengths = recordings.lengths()
-    assert lengths.min() > 0
-    out = np.zeros((len(lengths), max(16_000, int(lengths.max()))), np.int16)
-    recordings.read_into(out, lambda clips: None)
-
-
-def _packed(folder: Path) -> list[Path]:
-    source = write_folder(folder / "source", clips_per_split=1)
-    held = open_folder(source)
-    lengths = held.lengths()
-    waves = np.zeros((len(lengths), 16_000), np.int16)
-    held.read_into(waves, lambda clips: None)
-    write_packed(folder / "packed", held.clips, [], waves, lengths)
-    return sorted((folder / "packed").iterdir())
-
-
-def _split_lists(folder: Path) -> list[Path]:
-    write_folder(folder, clips_per_split=1)
-    held = open_folder(folder).clips
-    for part, name in (("validation", "validation_list.txt"), ("testing", "testing_list.txt")):
-        text = "".join(f"{clip.file}\n" for clip in held if clip.split == part)
-        write_text(folder / name, text)
-    return sorted(folder.glob("*.txt"))
-
-
-def _own_split(folder: Path) -> list[Path]:
-    write_folder(folder, clips_per_split=1)
-    write_split(folder, "clip")
-    return [folder / "split.csv"]
-
-
-def _cache(folder: Path) -> list[Path]:
-    import os
-
-    os.environ["FALCON_CACHE"] = str(folder)
-    _load_cache(folder)
-    return [folder / "kept.npy"]
-
-
-def _load_cache(folder: Path) -> None:
-    def fill(out: Any) -> None:
-        out[:] = 7
-
-    assert cached_array("kept", (40, 3), np.int16, fill).shape == (40, 3)
-
-
 LOADERS = (
     Loader("checkpoint", _checkpoint, _load_network),
     Loader("checkpoint as teacher", _checkpoint, _load_teacher, 0.5),
@@ -483,15 +324,5 @@ LOADERS = (
     Loader("experiment", _experiment, _load_experiments, 0.5),
     Loader("NIR, ours", _nir, _load_nir, 0.2),
     Loader("NIR, foreign", _foreign_nir, _load_foreign_nir, 0.5),
-    Loader("SSC", _ssc, _load_ssc),
-    Loader("arrays", _arrays, _load_arrays),
-    Loader("images", _images, _load_images, 0.5),
-    Loader("sound", _sound, _load_sound),
-    Loader("sound as a stream", _sound, _load_stream, 0.5),
-    Loader("raw samples", _raw, _load_raw, 0.2),
-    Loader("recordings", _recordings, lambda folder: _read_all(open_folder(folder)), 0.5),
-    Loader("packed set", _packed, lambda folder: _read_all(open_packed(folder / "packed")), 0.5),
-    Loader("split lists", _split_lists, open_folder),
-    Loader("own split", _own_split, open_folder),
-    Loader("cache", _cache, _load_cache, 0.5),
+    *DATA_LOADERS,
 )

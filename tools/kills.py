@@ -175,7 +175,10 @@ def main() -> None:
             shutil.rmtree(place / "out", ignore_errors=True)
             if draw.random() < 0.5:
                 shutil.rmtree(place / "cache")
-            done[job] += disturbed(job, place, seconds[job], draw)
+            kills = disturbed(job, place, seconds[job], draw)
+            done[job] += kills
+            if not kills:  # it takes less time than at first, when a busy machine compiled
+                seconds[job] *= 0.7
             found = contents(place / "out")
             if found != expected[job]:
                 wrong = [key for key in found.keys() | expected[job].keys()

@@ -22,8 +22,9 @@ COMMANDS = {
     "sharing.png": "resources --plot sharing.png",
     "tile-rows.png": "sweep tile_rows 9:72:9 --plot tile-rows.png",
     "theory.svg": "theory --out .",
+    "accuracy-latency.png": "results --plot accuracy-latency.png",
 }
-COLOURS = 64  # flat drawings need few; a picture is then some tens of kilobytes
+COLOURS = 160  # flat drawings need few; a picture is then some tens of kilobytes
 
 
 def main() -> None:

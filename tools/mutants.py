@@ -74,6 +74,8 @@ def copy_of_the_package(folder: Path) -> Path:
 
 def main(words: list[str]) -> None:
     chosen = [m for m in MUTANTS if not words or any(word in m.file for word in words)]
+    if not chosen:
+        sys.exit(f"no mutant in a file whose name holds {' or '.join(words)}")
     with tempfile.TemporaryDirectory() as folder:
         source = copy_of_the_package(Path(folder))
         said = run_tests(tuple(dict.fromkeys(t for m in chosen for t in m.tests)), source)
@@ -92,6 +94,7 @@ def main(words: list[str]) -> None:
     print(f"{killed_count} of {len(chosen)} killed ({100 * killed_count / len(chosen):.0f} %)")
     for name in survived:
         print(f"survived: {name}")
+    sys.exit(1 if survived else 0)
 
 
 if __name__ == "__main__":

@@ -9,11 +9,12 @@ import os
 import platform
 import re
 import shutil
+import stat
 import tempfile
 import time
 import tomllib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
@@ -32,6 +33,7 @@ def replacing(path: Path | str, *library_errors: type[Exception]) -> Iterator[Pa
     `library_errors` are what a library raises, besides OSError, when it cannot write.
     """
     target = Path(path)
+    demand_file_target(target)
     errors: tuple[type[Exception], ...] = (OSError, *library_errors)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -53,6 +55,29 @@ def replacing(path: Path | str, *library_errors: type[Exception]) -> Iterator[Pa
         raise _failed(target, error) from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def demand_file_target(path: Path, *inputs: Path) -> None:
+    """Refuse what no file may be written over: long jobs ask before they begin.
+
+    That is what the job reads, a folder, and a device, which a file would replace: /dev/null.
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # not there yet, which is well; or `replacing` says why it cannot be
+        return
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "a device or a pipe"
+        raise FalconError(f"{path}: is {kind}; name a file")
+    if any(given.exists() and path.samefile(given) for given in inputs):
+        raise FalconError(f"{path}: is the input itself; write to another file")
+
+
+def demand_unused(folder: Path, names: Iterable[str]) -> None:
+    """Refuse to begin a job over files of the names that it writes: somebody wants them."""
+    for name in names:
+        if (folder / name).exists():
+            raise FalconError(f"{folder}: already holds {name}; choose another --out")
 
 
 @contextmanager
@@ -165,6 +190,8 @@ def write_json(path: Path | str, value: Any) -> None:
 
 def read_text(path: Path | str) -> str:
     """Read a text file; one that is missing or is not text gives one clear line."""
+    if Path(path).is_char_device():  # some never end
+        raise FalconError(f"{path}: is a device, not a file")
     try:
         return Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:

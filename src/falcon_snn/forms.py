@@ -8,8 +8,17 @@ from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddic
 
 from falcon_snn.errors import FalconError
 
+MOST_CHIPS, MOST_WORKERS = 10_000, 1_000
+MOST_SEED = (1 << 40) - 1  # training multiplies it by a million
 LARGEST = 1 << 53  # of numbers: a float holds every integer up to this one
 _LONGEST_TEXT = 10_000
+
+
+def demand_within(option: str, value: float, low: float, high: float) -> None:
+    """Refuse a number of a user's that would fail, or never end, much later; NaN is one of them."""
+    if not low <= value <= high:
+        bound = f"{high:,.0f} or less" if value > high else f"{low:g} or more"
+        raise FalconError(f"{option} is {str(value)[:40]}; it must be {bound}")
 
 
 def shaped(value: Any, kind: Any, where: Path | str, *, largest: float = LARGEST) -> Any:

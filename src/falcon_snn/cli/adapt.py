@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 
 from falcon_snn.cli import network_options as options
-from falcon_snn.cli.output import notice
+from falcon_snn.cli.output import WATCH, notice
 from falcon_snn.errors import FalconError
 
 
@@ -20,19 +20,17 @@ def adapt(
     recipe: list[Path] = typer.Option(
         [], help="Recipe for a phase, instead of the shipped one; one per phase, in order."
     ),
-    qk_prefix: int | None = typer.Option(None, help="Slots that Q and K wait for."),
+    qk_prefix: int | None = options.QkPrefix,
     epochs: int | None = typer.Option(None, min=1, help="Epochs per phase, instead of its own."),
     seed: int = typer.Option(0, min=0, help="Same seed, same weights on the CPU."),
     devices: int = options.Devices,
-    resume: bool = typer.Option(False, help="Continue the run in --out if there is one."),
+    resume: bool = options.Resume,
     teacher: list[Path] = options.Teacher,
-    compiled: bool | None = options.Compiled,
     hardware: str | None = typer.Option(
         None, help="Learn on chips of this profile, with its precision and its errors."
     ),
 ) -> None:
     """Adapt a network to a schedule: spike-based QAT, neuron tuning, both together."""
-    from falcon_snn.cli.watch import TerminalWatch
     from falcon_snn.hardware.profile import load_profile
     from falcon_snn.training.checkpoint import load_metadata
     from falcon_snn.training.recipe import PHASES
@@ -49,7 +47,7 @@ def adapt(
         checkpoint, delays_of(schedule, metadata.network, metadata.delays), data, out,
         phases=names, recipes=dict(zip(names, recipe, strict=False)), qk_prefix=qk_prefix,
         epochs=epochs, seed=seed, devices=devices, resume=resume, teachers=teacher,
-        compiled=compiled, schedule=schedule,
-        profile=None if hardware is None else load_profile(hardware), watch=TerminalWatch(),
+        schedule=schedule,
+        profile=None if hardware is None else load_profile(hardware), watch=WATCH,
     )  # fmt: skip
     notice(f"best validation accuracy {best:.2f} %: {out / 'best.safetensors'}")

@@ -1,23 +1,23 @@
 """What `falcon-snn evaluate --hardware` shows: accuracy over chips."""
 
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from falcon_snn.cli.output import notice, out, print_json
+from falcon_snn.cli.output import out, print_json, print_table
 
 if TYPE_CHECKING:
     from falcon_snn.workflow.chips import ChipReport
 
 
-def show_chips(report: "ChipReport", facts: dict[str, Any], plot: Path | None, json: bool) -> None:
+def show_chips(
+    report: "ChipReport", facts: dict[str, Any], draw: Callable[..., None], json: bool
+) -> None:
     """A table or JSON, and a picture where one is asked for."""
-    effects, layers = ([one.as_json() for one in rows] for rows in (report.effects, report.layers))
-    if plot is not None:
-        from falcon_snn.report.chips_figure import draw_chips
+    from falcon_snn.report.chips_figure import draw_chips
 
-        title = f"{facts['network']}, {report.ideal.schedule}, hardware '{report.profile.name}'"
-        draw_chips(plot, title, report.ideal.accuracy, effects + layers)
-        notice(f"picture: {plot}")
+    effects, layers = ([one.as_json() for one in rows] for rows in (report.effects, report.layers))
+    title = f"{facts['network']}, {report.ideal.schedule}, hardware '{report.profile.name}'"
+    draw(draw_chips, title, report.ideal.accuracy, effects + layers)
     if json:
         ideal = {"clips": report.ideal.clips, "accuracy": report.ideal.accuracy,
                  "interval": report.ideal.interval}  # fmt: skip
@@ -40,12 +40,9 @@ def show_chips(report: "ChipReport", facts: dict[str, Any], plot: Path | None, j
 
 
 def _print(first: str, rows: list[dict[str, Any]]) -> None:
-    from rich.table import Table
-
-    table = Table(first, "chips", "mean %", "dev.", "worst", "best", "changed")
-    for row in rows:
-        table.add_row(
-            row["name"], str(row["chips"]), f"{row['mean']:.2f}", f"{row['deviation']:.2f}",
-            f"{row['worst']:.2f}", f"{row['best']:.2f}", f"{row['changed_percent']:.2f}",
-        )  # fmt: skip
-    out.print(table)
+    print_table(
+        f"{first} | chips | mean % | dev. | worst | best | changed",
+        "{name} | {chips} | {mean:.2f} | {deviation:.2f} | {worst:.2f} | {best:.2f} | "
+        "{changed_percent:.2f}",
+        rows,
+    )  # fmt: skip

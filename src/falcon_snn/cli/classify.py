@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from falcon_snn.cli import network_options as options
-from falcon_snn.cli.output import JsonFlag, notice, out, print_json
+from falcon_snn.cli.output import JsonFlag, notice, out, print_json, print_styled
 from falcon_snn.errors import FalconError
 
 if TYPE_CHECKING:
@@ -20,8 +20,7 @@ def classify(
     files: list[Path] = typer.Argument(
         help="Recordings of one word each (wav and what libsndfile reads), or folders of them."
     ),
-    checkpoint: Path | None = options.Checkpoint,
-    pretrained: str | None = options.Pretrained,
+    file: Path = options.File,
     schedule: str | None = typer.Option(
         None,
         help="fastest, balanced, accurate, full, uniform:D or a JSON file; by default what the "
@@ -34,19 +33,23 @@ def classify(
         help="A word of less confidence is 'unknown'; default: the "
         "network's own (`falcon-snn calibrate`), or 0.",
     ),
-    raster: Path | None = typer.Option(None, help="Draw the spikes of every stage to this file."),
-    backend: str = typer.Option("auto", help="auto, torch, numba or triton."),
+    raster: Path | None = typer.Option(
+        None, help="Draw the spikes of every stage: .png, .svg or .pdf."
+    ),
+    backend: str = options.Backend,
     as_json: bool = JsonFlag,
 ) -> None:
     """Say which word a recording holds, with the three likeliest and their confidence."""
     from falcon_snn.data.audio import recordings_in
     from falcon_snn.workflow.model import load
 
-    model = load(options.network_file(checkpoint, pretrained))
-    found = [file for path in files for file in (recordings_in(path) if path.is_dir() else [path])]
+    options.Pictures().check(raster)
+    model = load(file)
+    found = [one for path in files for one in (recordings_in(path) if path.is_dir() else [path])]
     if backend == "auto" and len(found) <= _FEW:
         backend = "torch"  # the same spikes
-    chosen = schedule or ("full" if model.metadata.delays is None else "own")
+    own = "full" if model.metadata.delays is None else "own"
+    chosen = own if schedule is None else schedule
     delays = model.delays(chosen)
     if raster is not None:
         if len(found) > 1:
@@ -55,10 +58,10 @@ def classify(
     rows = []
     for first in range(0, len(found), _AT_ONCE):
         part = found[first : first + _AT_ONCE]
-        for file, ranking in zip(part, model.heard(part, chosen, backend), strict=True):
+        for heard, ranking in zip(part, model.heard(part, chosen, backend), strict=True):
             top = [{"word": word, "confidence": each} for word, each in ranking[:3]]
             word = model.answer(ranking, threshold)
-            rows.append({"file": str(file), "word": word, "top": top, "delays": delays})
+            rows.append({"file": str(heard), "word": word, "top": top, "delays": delays})
             if not as_json:
                 _show(rows[-1], named=len(found) > 1)
     if as_json:
@@ -68,11 +71,10 @@ def classify(
 def _show(row: dict[str, Any], *, named: bool) -> None:
     first, *rest = row["top"]
     known = first["word"] == row["word"]
-    said = f"[bold]{row['word']}[/]  " + (f"{first['confidence']:.1%}" if known else "")
+    sure = f"  {first['confidence']:.1%}" if known else ""
+    print_styled((row["word"], "bold"), sure, f"  {row['file']}" if named else "")
     if named:
-        out.print(f"{said}  {row['file']}")
         return
-    out.print(said.rstrip())
     others = rest if known else row["top"]
     lead = "then " if known else "below the threshold: "
     out.print(lead + ", ".join(f"{one['word']} {one['confidence']:.1%}" for one in others))

@@ -1,15 +1,11 @@
 """`falcon-snn data`: list data, fetch it, pack it, compute its features or spikes."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import typer
 
-from falcon_snn.cli.data_spikes import spikes
-from falcon_snn.cli.output import JsonFlag, err, notice, out, print_json, progress_bar
+from falcon_snn.cli.output import WATCH, JsonFlag, live_bar, notice, out, print_json, print_table
 
 app = typer.Typer(no_args_is_help=True, help="List, download, pack and prepare speech data.")
 
@@ -20,56 +16,23 @@ SourceArgument = typer.Argument(help="'embedded', a path, or a name under $FALCO
 def list_sets(as_json: bool = JsonFlag) -> None:
     """List the data sets that can be used by name, with their splits, and those to download."""
     from falcon_snn.data.clips import SPLITS
-    from falcon_snn.data.examples import EMBEDDED, data_home, find_source
-    from falcon_snn.data.gsc import LICENCE, RELEASES
+    from falcon_snn.data.examples import data_home
+    from falcon_snn.data.gsc import LICENCE
+    from falcon_snn.workflow.data_sets import list_sets as rows_of_sets
 
-    home = data_home()
-    found = (
-        sorted(entry.name for entry in home.iterdir() if entry.is_dir()) if home.is_dir() else []
-    )
-    rows = [{**_describe(find_source(EMBEDDED)), "name": EMBEDDED, "place": "in the package"}]
-    rows += [_describe(home / name) for name in found if not name.startswith(".")]
-    rows += [
-        {"name": name, "place": "to download", "words": release.words, "clips": release.clips}
-        for name, release in RELEASES.items()
-        if name not in found
-    ]
+    rows = rows_of_sets()
     if as_json:
-        print_json({"home": str(home), "sets": rows, "licence": LICENCE})
+        print_json({"home": str(data_home()), "sets": rows, "licence": LICENCE})
         return
-    from rich.table import Table
-
-    table = Table("name", "words", "training", "validation", "testing", "where")
-    for row in rows:
-        splits = row.get("splits", {})
-        counts = [f"{splits[split]:,}" if split in splits else "" for split in SPLITS]
-        where = row.get("problem", row["place"])
-        table.add_row(row["name"], str(row.get("words", "")), *counts, where)
-    out.print(table)
+    none = dict.fromkeys(("words", *SPLITS))
+    print_table(
+        "name | words | training | validation | testing | where",
+        "{name} | {words} | {training:,} | {validation:,} | {testing:,} | {where}",
+        [none | row | row.get("splits", {}) | {"where": row.get("problem", row["place"])}
+         for row in rows],
+        unknown="",
+    )  # fmt: skip
     out.print(f"gsc: {LICENCE}")
-
-
-def _describe(path: Path) -> dict[str, Any]:
-    """A row of the list: what the folder holds, or what is wrong with it."""
-    from falcon_snn.data.clips import word_list
-    from falcon_snn.data.examples import is_spikes, open_recordings
-    from falcon_snn.data.ssc import FILE_OF, read_facts
-    from falcon_snn.errors import FalconError
-
-    row = {"name": path.name, "place": str(path)}
-    try:
-        if is_spikes(path):
-            files = {split: path / file for split, file in FILE_OF.items()}
-            facts = {split: read_facts(file) for split, file in files.items() if file.is_file()}
-            splits = {split: len(fact.labels) for split, fact in facts.items()}
-            words = max(len(fact.words) for fact in facts.values())
-        else:
-            clips = open_recordings(path).clips
-            splits = dict(Counter(clip.split for clip in clips))
-            words = len(word_list(clips))
-    except FalconError as error:
-        return {**row, "problem": str(error)}
-    return {**row, "words": words, "splits": splits, "clips": sum(splits.values())}
 
 
 @app.command("download")
@@ -81,8 +44,11 @@ def download(
     from falcon_snn.data import gsc
 
     notice(gsc.LICENCE)
-    with _bytes_bar(f"downloading {name}") as update:
-        folder = gsc.download(name, to, advance=update)
+    columns = ("DownloadColumn", "TransferSpeedColumn")
+    with live_bar(f"downloading {name}", *columns) as change:
+        folder = gsc.download(
+            name, to, advance=lambda here, total: change(completed=here, total=total)
+        )
     typer.echo(folder)
 
 
@@ -94,24 +60,14 @@ def pack(
     as_json: bool = JsonFlag,
 ) -> None:
     """Pack a set of recordings as Opus chunks and an index, about 11 times smaller than wavs."""
-    from falcon_snn.data.examples import find_source, open_recordings, read_recordings
-    from falcon_snn.data.packed import write_packed
+    from falcon_snn.workflow.data_sets import pack as write_pack
 
-    recordings = open_recordings(find_source(source))
-    clips = recordings.clips
-    with progress_bar("reading clips", len(clips)) as advance:
-        waves, lengths = read_recordings(recordings, advance=advance)
-    with progress_bar("packing clips", len(clips)) as advance:
-        noise = recordings.noise_files()
-        write_packed(folder, clips, noise, waves, lengths, bitrate_kbps=kbps, advance=advance)
-    packed_mb = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
-    times_smaller = 2 * int(lengths.sum()) / 1e6 / packed_mb
+    facts = write_pack(source, folder, kbps, WATCH)
     if as_json:
-        print_json({"folder": str(folder), "clips": len(clips), "packed_mb": round(packed_mb, 3),
-                    "times_smaller": round(times_smaller, 2)})  # fmt: skip
+        print_json(facts)
         return
-    typer.echo(f"{folder}: {len(clips):,} clips, {packed_mb:.1f} MB, "
-               f"{times_smaller:.1f} times smaller than 16-bit wavs")  # fmt: skip
+    typer.echo(f"{folder}: {facts['clips']:,} clips, {facts['packed_mb']:.1f} MB, "
+               f"{facts['times_smaller']:.1f} times smaller than 16-bit wavs")  # fmt: skip
 
 
 @app.command("split")
@@ -134,7 +90,7 @@ def split(
         print_json({"folder": str(folder), "splits": splits, "shared_speakers": shared})
         return
     line = ", ".join(f"{counts[name]:,} {name}" for name in SPLITS)
-    typer.echo(f"{folder / 'split.csv'}: {line}; {shared} speakers in more than one of them")
+    typer.echo(f"{folder / 'split.csv'}: {line}; speakers in more than one of them: {shared}")
 
 
 @app.command("features")
@@ -144,50 +100,37 @@ def features(
     as_json: bool = JsonFlag,
 ) -> None:
     """Compute the features of a split once, keep them in the cache, and describe them."""
-    from time import perf_counter
+    from falcon_snn.workflow.data_sets import feature_facts
 
-    from falcon_snn.data.examples import load_examples
-
-    start_s = perf_counter()
-    with progress_bar("clips ready") as advance:
-        examples = load_examples(source, split, advance=advance)
-    seconds = perf_counter() - start_s
-    x = examples.x.float()
-    facts = {
-        "clips": len(examples),
-        "words": len(examples.words),
-        "tokens": x.shape[1],
-        "features": x.shape[2],
-        "mean_length_tokens": round(float(examples.lengths.float().mean()), 2),
-        "mean": round(float(x.mean()), 4),
-        "standard_deviation": round(float(x.std()), 4),
-        "smallest": round(float(x.min()), 4),
-        "largest": round(float(x.max()), 4),
-        "seconds": round(seconds, 2),
-    }
+    facts = feature_facts(source, split, WATCH)
     if as_json:
         print_json(facts)
         return
-    from rich.table import Table
-
-    table = Table("", f"{source}, {split}", show_header=True)
-    for name, value in facts.items():
-        table.add_row(name.replace("_", " "), f"{value:,}")
-    out.print(table)
+    rows = ((name.replace("_", " "), value) for name, value in facts.items())
+    print_table(f"| {source}, {split}", "{0[0]} | {0[1]:,}", rows)
 
 
-app.command("spikes")(spikes)
+@app.command("spikes")
+def spikes(
+    data: str = typer.Option(help="'embedded', a path, or a name under $FALCON_DATA."),
+    to: Path = typer.Option(..., "--out", help="SSC file (.h5) to write."),
+    split: str = typer.Option("validation", help="training, validation or testing."),
+    seed: int = typer.Option(0, min=0, help="Seed of the nerve's random firing."),
+    device: str = typer.Option("auto", help="cpu, cuda, or auto: cuda if there is one."),
+    limit: int | None = typer.Option(None, min=1, help="Only this many clips, the first ones."),
+    as_json: bool = JsonFlag,
+) -> None:
+    """Turn speech into spikes of 700 channels with the inner-ear model, written as SSC."""
+    from falcon_snn.workflow.data_sets import write_spikes
 
-
-@contextmanager
-def _bytes_bar(doing: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar for a transfer; gives the function that takes (bytes here, bytes in all)."""
-    if not err.is_terminal:
-        yield lambda here, total: None
+    facts = write_spikes(
+        data, to, split=split, seed=seed, device_name=device, limit=limit, watch=WATCH
+    )
+    if as_json:
+        print_json(facts)
         return
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
-    columns = (TextColumn(doing), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=err, transient=True) as progress:
-        task = progress.add_task("", total=None)
-        yield lambda here, total: progress.update(task, completed=here, total=total)
+    clips = facts["clips"]
+    typer.echo(
+        f"{to}: {clips:,} clips, {facts['spikes'] / clips:,.0f} spikes each, "
+        f"{facts['clips_per_s']:,.1f} clips per second on {facts['device']}"
+    )

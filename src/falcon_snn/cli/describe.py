@@ -5,15 +5,14 @@ from pathlib import Path
 import typer
 
 from falcon_snn.cli import network_options as options
-from falcon_snn.cli.output import JsonFlag, out, print_json
+from falcon_snn.cli.output import JsonFlag, out, print_json, print_styled, print_table
 from falcon_snn.errors import FalconError
 
 
 def describe(
     network: str = options.Network,
     dataset: str = options.Dataset,
-    checkpoint: Path | None = options.Checkpoint,
-    pretrained: str | None = options.Pretrained,
+    file: Path | None = options.OptionalFile,
     classes: int | None = typer.Option(
         None, min=2, help="Classes of a built-in network (default 35)."
     ),
@@ -24,7 +23,6 @@ def describe(
     from falcon_snn.network.summary import summary
     from falcon_snn.workflow.networks import built_in
 
-    file = options.optional_file(checkpoint, pretrained)
     if file is None:
         chosen = built_in(network, dataset, classes=classes or 35, slots=slots)
     else:
@@ -38,18 +36,14 @@ def describe(
     if as_json:
         print_json(facts)
         return
-    from rich.table import Table
-
-    out.print(
-        f"[bold]{facts['name']}[/], T = {facts['slots']}: {facts['parameters']:,} parameters, "
-        f"{facts['macs']:,} multiply-accumulates per slot"
+    print_styled(
+        (facts["name"], "bold"),
+        f", T = {facts['slots']}: {facts['parameters']:,} parameters, "
+        f"{facts['macs']:,} multiply-accumulates per slot",
     )
-    table = Table("stage", "operation", "output", "fires with", "parameters")
-    for stage in facts["stages"]:
-        shape = " x ".join(map(str, stage["shape"]))
-        count = f"{stage['parameters']:,}"
-        table.add_row(stage["name"], stage["operation"], shape, stage["firing"], count)
-    table.columns[0].no_wrap = True
-    table.columns[4].justify = "right"
-    out.print(table)
+    print_table(
+        "stage | operation | output | fires with | parameters",
+        "{name} | {operation} | {shape} | {firing} | {parameters:,}",
+        [one | {"shape": " x ".join(map(str, one["shape"]))} for one in facts["stages"]],
+    )
     out.print(f"{len(facts['searchable'])} searchable boundaries")

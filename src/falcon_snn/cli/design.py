@@ -7,22 +7,25 @@ from typing import Any
 import typer
 
 from falcon_snn.cli import network_options as options
-from falcon_snn.cli.output import JsonFlag, notice, out, print_json
+from falcon_snn.cli.output import WATCH, JsonFlag, notice, out, print_table, show
 from falcon_snn.cli.run import by_phase
+from falcon_snn.hardware.profile import Profile
 
 
 def design(
     folder: Path = typer.Option(..., "--out", help="Folder for everything."),
     data: str = options.Data,
-    within_us: float | None = typer.Option(None, help="Longest latency of a design."),
+    within_us: float | None = typer.Option(None, help="Longest latency of a design, µs."),
     within_tiles: int | None = typer.Option(None, help="Most tiles of a design."),
-    within_mj: float | None = typer.Option(None, help="Most energy of an inference."),
+    within_mj: float | None = typer.Option(None, help="Most energy of an inference, mJ."),
     space: str = typer.Option(
         "default", help="What to choose from: default, tiny or a TOML file of your own."
     ),
     trials: int = typer.Option(24, help="Designs that are trained, in all bands together."),
     bands: int = typer.Option(3, help="Ranges of latency; each has a contest and a winner."),
-    epochs: int = typer.Option(27, min=1, help="Epochs of whole training; a ninth decides first."),
+    epochs: int = typer.Option(
+        27, min=1, help="Epochs of a full training; most end after a ninth."
+    ),
     adapt_epochs: int = typer.Option(9, min=1, help="Epochs of the winners' adaptation."),
     recipe: list[str] = typer.Option(
         [], help="PHASE=FILE, a recipe of your own; phases are qnn and qat; may be repeated."
@@ -32,17 +35,18 @@ def design(
         10.0, help="Noise in dB under which designs are judged, too; half of the score."
     ),
     no_noise: bool = typer.Option(False, "--no-noise", help="Judge on clean clips alone."),
+    chips: int = typer.Option(
+        0, min=0, help="Search, adapt and judge winners on this many chips of --hardware; 0: ideal."
+    ),
     seed: int = typer.Option(0, min=0, help="Same seed, same designs."),
     workers: int = typer.Option(1, help="Trials side by side."),
     engine: str = typer.Option("local", help="local, or ray for several machines."),
-    ray_address: str | None = typer.Option(None, help="Address of a Ray cluster."),
-    hardware: str | None = options.Hardware,
-    attention: str | None = options.Attention,
-    resume: bool = typer.Option(False, help="Continue the run in --out."),
+    ray_address: str | None = typer.Option(None, help="Ray cluster (default: start a local one)."),
+    profile: Profile = options.Chip,
+    resume: bool = options.Resume,
     as_json: bool = JsonFlag,
 ) -> None:
     """Search networks, slots and delays under limits; only what could meet them is trained."""
-    from falcon_snn.cli.watch import TerminalWatch
     from falcon_snn.search.designs import Limits
     from falcon_snn.workflow.design import PAGE
     from falcon_snn.workflow.design import design as search_designs
@@ -50,35 +54,32 @@ def design(
 
     result = search_designs(
         data, folder, limits=Limits(within_us, within_tiles, within_mj), space=space,
-        profile=options.choose_profile(hardware, attention), band_count=bands, trials=trials,
+        profile=profile, band_count=bands, trials=trials,
         epochs=epochs, adapt_epochs=adapt_epochs,
         recipes=by_phase("--recipe", recipe, ["qnn", "qat"]),
-        teachers=teacher, noise_db=None if no_noise else noise, seed=seed,
+        teachers=teacher, noise_db=None if no_noise else noise, chips=chips, seed=seed,
         workers=Workers(workers, engine, ray_address), resume=resume,
-        facts={"command": ["falcon-snn", *sys.argv[1:]]}, watch=TerminalWatch(),
+        facts={"command": ["falcon-snn", *sys.argv[1:]]}, watch=WATCH,
     )  # fmt: skip
-    if as_json:
-        print_json(result)
-        return
-    _print(result)
+    show(result, as_json, _print)
     notice(f"page: {folder / 'report' / PAGE}")
 
 
 def _print(result: dict[str, Any]) -> None:
-    from rich.table import Table
-
     space = result["space"]
     out.print(
         f"{space['designs']:,} designs, {space['within']:,} within the limits, "
         f"{len(result['trials'])} tried"
     )
-    table = Table("design", "network", "µs", "tiles", "mJ", "clean %", "noisy %")
-    for design in result["designs"]:
-        for number, (name, row) in enumerate(design["networks"].items()):
-            mark = "" if design["on_front"] else " (not on the front)"
-            table.add_row(
-                design["name"] + mark if number == 0 else "", name, f"{row['latency_us']:.2f}",
-                f"{row['tiles']:,}", "-" if row["core_mj"] is None else f"{row['core_mj']:.4f}",
-                f"{row['clean']:.2f}", f"{row['noisy']:.2f}" if "noisy" in row else "-",
-            )  # fmt: skip
-    out.print(table)
+    rows = []
+    for one in result["designs"]:
+        title = one["name"] + ("" if one["on_front"] else " (not on the front)")
+        for name, row in one["networks"].items():
+            rows.append({"design": title, "name": name, "noisy": None, **row})
+            title = ""  # of a design's networks the first says its name
+    print_table(
+        "design | network | µs | tiles | mJ | clean % | noisy %",
+        "{design} | {name} | {latency_us:.2f} | {tiles:,} | {core_mj:.4f} | {clean:.2f} | "
+        "{noisy:.2f}",
+        rows,
+    )  # fmt: skip

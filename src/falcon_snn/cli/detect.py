@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from falcon_snn.cli import network_options as options
-from falcon_snn.cli.output import JsonFlag, notice, out, print_line
+from falcon_snn.cli.output import JsonFlag, notice, print_line, print_styled
 from falcon_snn.errors import FalconError
 
 if TYPE_CHECKING:
@@ -23,27 +23,36 @@ Threshold = typer.Option(
     None, "--threshold", help="Mean confidence from which a word is reported; default: the "
     "network's own, or 0.85.",
 )  # fmt: skip
-Every = typer.Option(160, "--every", help="ms from one look at the last second to the next.")
-Smooth = typer.Option(320, "--smooth", help="ms over which confidences are averaged.")
-Refractory = typer.Option(500, "--refractory", help="ms of silence after a word is reported.")
+Every = typer.Option(80, "--every", help="ms from one look at the last second to the next.")
+Smooth = typer.Option(
+    None, "--smooth", help="ms over which confidences are averaged; by default 240, or not at all "
+    "for a network with the classes unknown and silence.",
+)  # fmt: skip
+Refractory = typer.Option(
+    500, "--refractory", help="ms after a word in which no other is reported."
+)
 Schedule = typer.Option(
     None, "--schedule", help="own, fastest, balanced, accurate, full, uniform:D or a JSON file; by "
     "default what the network was trained for, or full.",
 )  # fmt: skip
 
+Backend = typer.Option("auto", "--backend", help="What computes: auto, torch or numba; all agree.")
+
 
 def detect(
     files: list[Path] = typer.Argument(help="Recordings (wav and what libsndfile reads)."),
-    checkpoint: Path | None = options.Checkpoint,
-    pretrained: str | None = options.Pretrained,
+    network: Path = options.File,
     words: str | None = Words,
     threshold: float | None = Threshold,
     every: int = Every,
-    smooth: int = Smooth,
+    smooth: int | None = Smooth,
     refractory: int = Refractory,
     schedule: str | None = Schedule,
-    backend: str = typer.Option("auto", help="auto, torch or numba."),
-    plot: Path | None = typer.Option(None, help="A picture of the recording and its words."),
+    backend: str = Backend,
+    plot: Path | None = typer.Option(
+        None, help="Draw the recording and its words: .png, .svg or .pdf."
+    ),
+    pictures: options.Pictures = options.PictureOptions,
     as_json: bool = JsonFlag,
 ) -> None:
     """Find the words in recordings of any length: when, how sure, how soon it was known.
@@ -51,12 +60,14 @@ def detect(
     With --json every word is one line, and each file ends in a line with what was heard.
     """
     from falcon_snn.data.audio import read_in_blocks
+    from falcon_snn.report.detections_figure import draw_detections
     from falcon_snn.workflow.detecting import follow
     from falcon_snn.workflow.model import load
 
     if plot is not None and len(files) > 1:
         raise FalconError("--plot shows one recording; give one file")
-    model = load(options.network_file(checkpoint, pretrained))
+    pictures.check(plot)
+    model = load(network)
     rule = model.rule(threshold, every, smooth, refractory)
     for file in files:
         detector = model.detector(rule, split_words(words), schedule, backend)
@@ -74,11 +85,8 @@ def detect(
             summary.end(stopped=True)
             raise typer.Exit(130) from None
         summary.end()
-        if plot is not None:
-            from falcon_snn.report.detections_figure import draw_detections
-
-            draw_detections(plot, pieces, detector, f"{file.name}, {model.network.name}")
-            notice(f"picture: {plot}")
+        title = f"{file.name}, {model.network.name}"
+        pictures.draw(plot, draw_detections, pieces, detector, title)
 
 
 def split_words(words: str | None) -> list[str] | None:
@@ -109,9 +117,10 @@ class Summary:
         if self.as_json:
             print_line({**self._named, **detection.as_json()})
             return
-        out.print(
-            f"{detection.start_s:8.2f} s  [bold]{detection.word:<12}[/] "
-            f"{detection.confidence:6.1%}   known {1000 * detection.delay_s:.0f} ms after its end"
+        print_styled(
+            f"{detection.start_s:8.2f} s  ",
+            (f"{detection.word:<12}", "bold"),
+            f" {detection.confidence:6.1%}   known {1000 * detection.delay_s:.0f} ms after its end",
         )
 
     def end(self, *, stopped: bool = False) -> None:

@@ -6,6 +6,9 @@ import platform
 from pathlib import Path
 from typing import Any
 
+from rich.table import Table
+from rich.text import Text
+
 from falcon_snn.cli.output import JsonFlag, out, print_json
 
 # (module, what it is for, what its absence costs)
@@ -17,6 +20,9 @@ _OPTIONAL = (
     ("nir", "NIR files", "export and --graph F.nir cannot run; install falcon-snn[interchange]"),
     ("onnx", "ONNX files", "export --format onnx cannot run; install falcon-snn[interchange]"),
     ("pyosys", "synthesis", "export --synthesise needs yosys; install falcon-snn[rtl]"),
+    ("optuna", "search for networks", "design cannot run; install falcon-snn[design]"),
+    ("PIL", "folders of images", "images cannot be read; install falcon-snn[images]"),
+    ("sounddevice", "the microphone", "listen cannot run; install falcon-snn[listen]"),
 )
 
 
@@ -66,11 +72,8 @@ def doctor(as_json: bool = JsonFlag) -> None:
     if as_json:
         print_json(rows)
         return
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table("", "what", "seen", "what its absence costs")
+    shown = Table("", "what", "seen", "what its absence costs")
     for row in rows:
-        mark = "[green]yes[/]" if row["present"] else "[yellow]no[/]"
-        table.add_row(mark, row["name"], escape(row["seen"]), escape(row["cost"]))
-    out.print(table)
+        mark = Text("yes", "green") if row["present"] else Text("no", "yellow")
+        shown.add_row(mark, row["name"], row["seen"], row["cost"])
+    out.print(shown)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from falcon_snn.cli import network_options as options
-from falcon_snn.cli.output import JsonFlag, notice, print_json
+from falcon_snn.cli.output import WATCH, JsonFlag, notice, show
 
 if TYPE_CHECKING:
     from falcon_snn.network.description import Network
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 
 def energy(
-    checkpoint: Path | None = options.Checkpoint,
-    pretrained: str | None = options.Pretrained,
+    file: Path = options.File,
     data: str = options.Data,
     schedule: list[str] = typer.Option(
         [],
@@ -25,68 +24,51 @@ def energy(
     search: Path | None = typer.Option(
         None, help="A search's result.json: the schedules on its front, too."
     ),
-    split: str = typer.Option("test", help="validation or test."),
-    limit: int | None = typer.Option(None, min=1, help="Only this many clips, evenly spaced."),
-    hardware: str | None = typer.Option(None, help="Hardware profile: a shipped name or a file."),
+    split: str = typer.Option("test", help="Clips to use: validation or test."),
+    limit: int | None = options.Limit,
+    hardware: str | None = options.Hardware,
     figure: Path | None = typer.Option(None, help="Draw both breakdowns: .png, .svg or .pdf."),
     fit: Path | None = typer.Option(
         None, help="Write the profile, fitted to the paper's Medium figures, to this TOML file."
     ),
-    backend: str = typer.Option("auto", help="auto, torch, numba or triton."),
-    style: str = options.Style,
-    formats: str | None = options.Formats,
+    backend: str = options.Backend,
+    pictures: options.Pictures = options.PictureOptions,
     as_json: bool = JsonFlag,
 ) -> None:
     """Say what an inference costs: QNN, full lookahead and schedules, from spikes on real clips."""
     from falcon_snn.cli.energy_tables import FOUND, print_tables
-    from falcon_snn.cli.watch import TerminalWatch
-    from falcon_snn.files import write_text
+    from falcon_snn.files import demand_file_target, write_text
     from falcon_snn.hardware.profile import load_profile, profile_toml
-    from falcon_snn.report.energy import Configuration, check_can_fit, energy_report, fitted_profile
+    from falcon_snn.report.energy import Configuration, check_can_fit, fitted_profile
     from falcon_snn.report.energy_figure import draw_breakdown
-    from falcon_snn.report.published import SETTING_OF
-    from falcon_snn.report.style import check_picture, drawn_as
+    from falcon_snn.report.published import setting_of
     from falcon_snn.training.checkpoint import load_metadata
-    from falcon_snn.workflow.measuring import default_schedules
+    from falcon_snn.workflow.measuring import default_schedules, energy_file
     from falcon_snn.workflow.measuring import energy as measure
 
     profile = load_profile(hardware)
-    file = options.network_file(checkpoint, pretrained)
     metadata = load_metadata(file)
     network = metadata.network
-    # The paper's figures are of seven slots; the same network with fewer is a different one.
-    setting = SETTING_OF.get(network.name, "") if network.slots == 7 else ""
+    setting = setting_of(network.name, network.slots)
     if fit is not None:
         check_can_fit(setting)
-    if figure is not None:
-        check_picture(figure)
+        demand_file_target(fit)
+    pictures.check(figure)
     asked = schedule or default_schedules(metadata)
     more = {} if search is None else _found(search, network, FOUND)
     measured = measure(
         file, data, asked, more=more, split=split, limit=limit, profile=profile, backend=backend,
-        watch=TerminalWatch(),
+        watch=WATCH,
     )  # fmt: skip
-    rows = {
-        name: Configuration(name, one.evaluation.delays, one.energy, one.evaluation.accuracy)
-        for name, one in measured.items()
-    }
-    main, clips = rows[asked[0]], measured["QNN"].evaluation.clips
-    report = {
-        "checkpoint": str(file), "data": data, "split": split, "clips": clips,
-        "network": network.name, **energy_report(setting, list(rows.values()), main),
-    }  # fmt: skip
+    report = energy_file(file, data, split, measured, asked[0])
     if fit is not None:
+        one = measured[asked[0]]
+        main = Configuration(asked[0], one.evaluation.delays, one.energy, one.evaluation.accuracy)
         write_text(fit, profile_toml(fitted_profile(setting, main)))
         notice(f"{fit}: profile fitted to the paper's figures for {setting}")
-    if figure is not None:
-        title = f"{network.name}, {clips:,} clips, hardware '{profile.name}', per inference"
-        with drawn_as(style, formats):
-            draw_breakdown(figure, title, report["configurations"])
-        notice(f"{figure}: analog and digital breakdown")
-    if as_json:
-        print_json(report)
-    else:
-        print_tables(report)
+    title = f"{network.name}, {report['clips']:,} clips, hardware '{profile.name}', per inference"
+    pictures.draw(figure, draw_breakdown, title, report["configurations"])
+    show(report, as_json, print_tables)
     if limit is not None:
         notice("a part of the split only (--limit)")
 

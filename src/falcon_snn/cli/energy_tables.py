@@ -5,7 +5,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from falcon_snn.cli.output import out
+from falcon_snn.cli.output import out, print_styled, print_table
 
 FOUND = "found "  # and a number: the names of a search's schedules
 
@@ -13,23 +13,19 @@ FOUND = "found "  # and a number: the names of a search's schedules
 def print_tables(report: dict[str, Any]) -> None:
     """The report of an energy measurement, for people."""
     rows = report["configurations"]
-    out.print(
-        f"[bold]{report['network']}[/], {report['clips']:,} {report['split']} clips of "
-        f"{report['data']}, hardware '{report['hardware']}', per inference"
+    print_styled(
+        (report["network"], "bold"),
+        f", {report['clips']:,} {report['split']} clips of "
+        f"{report['data']}, hardware '{report['hardware']}', per inference",
     )
-    heads = ("", "right\n%", "latency\nµs", "arithm.\nmJ", "analog\nmJ", "digital\nmJ", "core\nmJ",
-             "EDP\nnJ s", "spikes/\nneuron", "front")  # fmt: skip
-    table = Table(box=SIMPLE_HEAD, padding=0)  # ten columns fit a terminal of 80 characters
-    for head in heads:
-        table.add_column(head, justify="left" if head in ("", "front") else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(
-            row["name"], f"{row['accuracy']:.2f}", f"{row['latency_us']:.2f}",
-            f"{row['arithmetic_mj']:.5f}", f"{row['analog_mj']:.4f}",
-            f"{row['digital_mj']:.6f}", f"{row['core_mj']:.4f}", f"{row['edp_nj_s']:.2f}",
-            f"{row['spikes_per_neuron']:.3f}", "*" if row["on_front"] else "",
-        )  # fmt: skip
-    out.print(table)
+    print_table(
+        "| right\n% | latency\nµs | arithm.\nmJ | analog\nmJ | digital\nmJ | core\nmJ | EDP\nnJ s"
+        " | spikes/\nneuron | front",
+        "{name} | {accuracy:.2f} | {latency_us:.2f} | {arithmetic_mj:.5f} | {analog_mj:.4f} | "
+        "{digital_mj:.6f} | {core_mj:.4f} | {edp_nj_s:.2f} | {spikes_per_neuron:.3f} | {front}",
+        [row | {"front": "*" if row["on_front"] else ""} for row in rows],
+        box=SIMPLE_HEAD, padding=0,  # ten columns fit a terminal of 80 characters
+    )  # fmt: skip
     out.print(
         "arithm.: operation counts, all-digital; core: analog and digital; spikes of the QNN: set "
         "bits; front: no other is at least as good in accuracy, latency and core energy"
@@ -48,7 +44,7 @@ def print_tables(report: dict[str, Any]) -> None:
     for value in report["profile"]:
         tags.setdefault(value["tag"], []).append(value["key"])
     for tag, keys in tags.items():
-        out.print(f"[bold]{tag}[/]: {', '.join(keys)}")
+        print_styled((tag, "bold"), f": {', '.join(keys)}")
 
 
 def _print_shares(rows: list[dict[str, Any]]) -> None:
@@ -63,22 +59,19 @@ def _print_shares(rows: list[dict[str, Any]]) -> None:
         parts |= {f"digital: {part}": mj for part, mj in row["digital_parts_mj"].items()}
         for part, mj in parts.items():
             by_group.setdefault(part, {})[row["name"]] = mj / row["core_mj"]
-    table = Table("% of core energy", *(row["name"] for row in rows))
+    shown = Table("% of core energy", *(row["name"] for row in rows))
     for group, shares in by_group.items():
         if any(shares.values()):  # source and readout lie outside the core
-            table.add_row(group, *(f"{100 * shares[row['name']]:.2f}" for row in rows))
-    out.print(table)
+            shown.add_row(group, *(f"{100 * shares[row['name']]:.2f}" for row in rows))
+    out.print(shown)
 
 
 def _print_published(published: dict[str, Any]) -> None:
-    table = Table(f"{published['setting']}, {published['schedule']}", "ours mJ", "paper mJ",
-                  "error %", "")  # fmt: skip
-    for name, figure in published["figures"].items():
-        table.add_row(
-            name, f"{figure['ours_mj']:.5f}", f"{figure['paper_mj']:g}",
-            f"{figure['error_percent']:+.2f}", figure["kind"],
-        )  # fmt: skip
-    out.print(table)
+    print_table(
+        f"{published['setting']}, {published['schedule']} | ours mJ | paper mJ | error % |",
+        "{name} | {ours_mj:.5f} | {paper_mj:g} | {error_percent:+.2f} | {kind}",
+        [{"name": name, **figure} for name, figure in published["figures"].items()],
+    )  # fmt: skip
     for name in ("analog", "arithmetic"):
         inputs = published[f"{name}_inputs_mj"]
         out.print(f"{name}, mJ: " + ", ".join(f"{key} {mj:+.5f}" for key, mj in inputs.items()))
@@ -89,8 +82,8 @@ def _print_published(published: dict[str, Any]) -> None:
         ]
         out.print(f"{row['figure']}, mJ, with the paper's from Large minus Medium: "
                   + ", ".join(sides))  # fmt: skip
-    table = Table("what alone would give the paper's figure", "figure", "ours", "needed")
-    for row in published["would_close_alone"]:
-        needed = "no value can" if row["needed"] is None else f"{row['needed']:.4g}"
-        table.add_row(row["input"], row["figure"], f"{row['ours']:.4g}", needed)
-    out.print(table)
+    print_table(
+        "what alone would give the paper's figure | figure | ours | needed",
+        "{input} | {figure} | {ours:.4g} | {needed:.4g}",
+        published["would_close_alone"], unknown="no value can",
+    )  # fmt: skip

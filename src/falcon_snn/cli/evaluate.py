@@ -1,39 +1,41 @@
 """`falcon-snn evaluate`: how many clips a checkpoint labels rightly."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from falcon_snn.cli import network_options as options
-from falcon_snn.cli.output import JsonFlag, notice, out, print_json
+from falcon_snn.cli.output import WATCH, JsonFlag, notice, out, print_json
 from falcon_snn.errors import FalconError
 
 
 def evaluate(
-    checkpoint: Path | None = options.Checkpoint,
-    pretrained: str | None = options.Pretrained,
+    file: Path = options.File,
     data: str = options.Data,
     schedule: str | None = typer.Option(
         None,
         help="qnn (float), own, fastest, balanced, accurate, full, uniform:D or a JSON file; by "
         "default what the checkpoint was trained for.",
     ),
-    split: str = typer.Option("validation", help="validation or test."),
-    qk_prefix: int | None = typer.Option(None, help="Slots that Q and K wait for."),
-    limit: int | None = typer.Option(None, min=1, help="Only so many clips, evenly chosen."),
+    split: str = options.Split,
+    qk_prefix: int | None = options.QkPrefix,
+    limit: int | None = options.Limit,
     noise: float | None = typer.Option(
         None,
         help="Add noise at this signal-to-noise ratio in dB: background noise to recordings, "
         "white noise to images and arrays; always the same.",
     ),
-    backend: str = typer.Option("auto", help="auto, torch, numba or triton."),
+    backend: str = options.Backend,
     hardware: str | None = typer.Option(
-        None, help="On chips of this profile, with its precision and its errors."
+        None, help="Run on chips of this profile, such as noisy, with their precision and errors."
     ),
-    chips: int = typer.Option(5, min=1, help="With --hardware: how many chips."),
+    chips: int | None = typer.Option(
+        None, min=1, help="With --hardware: how many chips (default: 5)."
+    ),
     seed: int = typer.Option(
-        0, min=0, help="With --hardware: of the first chip; with --stream: of the recordings."
+        0, min=0, help="Seed: with --hardware of the first chip, with --stream of the recordings."
     ),
     one_layer_at_a_time: bool = typer.Option(
         False, "--one-layer-at-a-time", help="With --hardware: also each layer alone on the chip."
@@ -41,45 +43,46 @@ def evaluate(
     stream: bool = typer.Option(
         False,
         "--stream",
-        help="On long recordings made of the clips: misses against false "
+        help="Run on long recordings made of the clips: misses against false "
         "accepts per hour (noise at 20 dB if --noise is left out).",
     ),
-    hours: float = typer.Option(3.0, help="With --stream: how much sound."),
+    hours: float | None = typer.Option(None, help="With --stream: hours of sound (default: 3)."),
     words: str | None = typer.Option(
         None, help="With --stream: the keywords, such as yes,no; the rest are other words."
     ),
     plot: Path | None = typer.Option(
-        None, help="A picture: which words are taken for which; of chips; of a stream's curve."
+        None, help="Draw which words are taken for which, the chips, or the stream's curve."
     ),
+    pictures: options.Pictures = options.PictureOptions,
     as_json: bool = JsonFlag,
 ) -> None:
     """Measure the accuracy of a network under a schedule of firing delays."""
-    from falcon_snn.cli.watch import TerminalWatch
+    from falcon_snn.report.confusion_figure import draw_confusion
     from falcon_snn.training.checkpoint import load_metadata
     from falcon_snn.workflow.measuring import evaluate as measure
 
-    file = options.network_file(checkpoint, pretrained)
-    if hardware is None and one_layer_at_a_time:
-        raise FalconError("--one-layer-at-a-time shows chips; add --hardware PROFILE")
+    if hardware is None and (one_layer_at_a_time or chips is not None):
+        asked = "--chips" if chips is not None else "--one-layer-at-a-time"
+        raise FalconError(f"{asked} is about chips; add --hardware PROFILE")
     if stream and (hardware is not None or qk_prefix is not None or limit is not None):
         raise FalconError("--stream goes without --hardware, --qk-prefix and --limit")
-    if words is not None and not stream:
-        raise FalconError("--words chooses keywords of a stream; add --stream")
-    if plot is not None:
-        from falcon_snn.report.style import check_picture
-
-        check_picture(plot)
+    if not stream and (words is not None or hours is not None):
+        asked = "--words" if words is not None else "--hours"
+        raise FalconError(f"{asked} is about a stream; add --stream")
+    pictures.check(plot)
+    draw = partial(pictures.draw, plot)
     if stream:
         from falcon_snn.cli.detect import split_words
         from falcon_snn.cli.stream import show_stream
         from falcon_snn.workflow.streaming import evaluate_stream
 
         measured = evaluate_stream(
-            file, data, hours=hours, snr_db=20.0 if noise is None else noise,
+            file, data, hours=3.0 if hours is None else hours,
+            snr_db=20.0 if noise is None else noise,
             words=split_words(words), split=split, schedule=schedule, backend=backend, seed=seed,
-            watch=TerminalWatch(),
+            watch=WATCH,
         )  # fmt: skip
-        show_stream(measured, _facts(file, data, split, seed), plot, as_json)
+        show_stream(measured, _facts(file, data, split, seed), draw, as_json)
         return
     if hardware is not None and backend != "auto":
         raise FalconError("chips run in torch on every device; leave out --backend")
@@ -89,24 +92,20 @@ def evaluate(
         from falcon_snn.workflow.chips import evaluate_on_chips
 
         report = evaluate_on_chips(
-            file, data, load_profile(hardware), chips=chips, seed=seed, schedule=schedule,
+            file, data, load_profile(hardware), chips=chips or 5, seed=seed, schedule=schedule,
             split=split, qk_prefix=qk_prefix, limit=limit, layer_by_layer=one_layer_at_a_time,
-            watch=TerminalWatch(),
+            watch=WATCH,
         )  # fmt: skip
-        show_chips(report, _facts(file, data, split, seed), plot, as_json)
+        show_chips(report, _facts(file, data, split, seed), draw, as_json)
         return
     found = measure(
         file, data, schedule=schedule, split=split, qk_prefix=qk_prefix, limit=limit,
-        backend=backend, noise_db=noise, watch=TerminalWatch(),
+        backend=backend, noise_db=noise, watch=WATCH,
     )  # fmt: skip
-    network = load_metadata(file).network
-    prefix = qk_prefix or network.prefix
-    if plot is not None:
-        from falcon_snn.report.confusion_figure import draw_confusion
-
-        title = f"{network.name}, {found.accuracy:.2f} % of {found.clips:,} clips"
-        draw_confusion(plot, title, load_metadata(file).words, found.confusion)
-        notice(f"picture: {plot}")
+    metadata = load_metadata(file)
+    network, prefix = metadata.network, qk_prefix or metadata.network.prefix
+    title = f"{network.name}, {found.accuracy:.2f} % of {found.clips:,} clips"
+    draw(draw_confusion, title, metadata.words, found.confusion)
     if as_json:
         print_json({
             "checkpoint": str(file), "data": data, "split": split, "schedule": found.schedule,
@@ -126,7 +125,7 @@ def evaluate(
     out.print(f"mean recall of the classes {found.mean_recall:.2f} %; recall of each, in percent:")
     cells = [f"{word[:13]:<13}{percent:6.1f}" for word, percent in found.recall.items()]
     for first in range(0, len(cells), 4):
-        out.print(" ".join(cells[first : first + 4]), markup=False)
+        out.print(" ".join(cells[first : first + 4]))
     notice(f"{found.clips_per_s:,.0f} clips/s")
     if limit is not None:
         notice("a part of the split only (--limit)")

@@ -1,56 +1,44 @@
 """`falcon-snn graph`: the stages of a network, printed, drawn, or written to edit them."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import typer
 
 from falcon_snn.cli import network_options as options
-from falcon_snn.cli.output import JsonFlag, notice, out, print_json
+from falcon_snn.cli.output import JsonFlag, notice, print_json, print_styled, print_table
+from falcon_snn.workflow.networks import Timed
 
 
 def graph(
-    network: str = options.Network,
-    dataset: str = options.Dataset,
-    graph: Path | None = options.GraphFile,
-    checkpoint: Path | None = options.Checkpoint,
-    pretrained: str | None = options.Pretrained,
-    slots: int | None = options.Slots,
-    qk_prefix: int | None = options.QkPrefix,
+    timed: Timed = options.TimedNetwork,
     to: Path | None = typer.Option(
         None, "--out", help="Write the graph to edit it (.toml) or draw it (.png, .svg, .pdf)."
     ),
-    style: str = options.Style,
-    formats: str | None = options.Formats,
+    pictures: options.Pictures = options.PictureOptions,
     as_json: bool = JsonFlag,
 ) -> None:
     """Show the stages of a network; write them as TOML to make a network of your own."""
-    from dataclasses import asdict
-
     from falcon_snn.files import write_text
     from falcon_snn.pipeline.graph import graph_toml
     from falcon_snn.report.graph_picture import draw_graph, stage_sizes
-    from falcon_snn.report.style import drawn_as
 
-    shown = options.choose_network(
-        network, dataset, graph, checkpoint, pretrained, slots, qk_prefix
-    ).graph
-    if to is not None:
-        if to.suffix == ".toml":
-            write_text(to, graph_toml(shown))
-        else:
-            with drawn_as(style, formats):
-                draw_graph(to, shown)
+    shown = timed.graph
+    if to is not None and to.suffix == ".toml":
+        write_text(to, graph_toml(shown))
         notice(f"graph: {to}")
+    else:
+        pictures.draw(to, draw_graph, shown)
     if as_json:
         print_json(asdict(shown))
         return
-    from rich.table import Table
-
-    table = Table("stage", "kind", "after", "sizes", "")
+    rows = []
     for stage in shown.stages:
         note = "boundary" if stage.searchable else "full lookahead" if stage.full_lookahead else ""
         if stage.kind == "quantise":
             note = f"prefix {stage.prefix or shown.slots}"
-        table.add_row(stage.name, stage.kind, ", ".join(stage.after), stage_sizes(stage), note)
-    out.print(f"[bold]{shown.name}[/], T = {shown.slots}")
-    out.print(table)
+        rows.append({"sizes": stage_sizes(stage), "note": note, **vars(stage),
+                     "after": ", ".join(stage.after)})  # fmt: skip
+    print_styled((shown.name, "bold"), f", T = {shown.slots}")
+    cells = "{name} | {kind} | {after} | {sizes} | {note}"
+    print_table("stage | kind | after | sizes |", cells, rows)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from falcon_snn.cli.output import JsonFlag, notice, out, print_json
+from falcon_snn.cli.output import JsonFlag, notice, out, print_json, print_styled, print_table
 from falcon_snn.errors import FalconError
 from falcon_snn.files import write_text
 from falcon_snn.hardware.profile import KEYS, differences, load_profile, shipped_profiles
@@ -49,17 +49,13 @@ def show(
     if as_json:
         print_json({"name": loaded.name, "values": rows, "differs_from_paper": changes})
         return
-    from rich.table import Table
-
-    table = Table("key", "value", "tag", "meaning", "source")
-    for row in rows:
-        value = "unknown" if row["value"] is None else str(row["value"])
-        table.add_row(
-            str(row["key"]), value, str(row["tag"] or ""), str(row["meaning"]),
-            str(row["source"] or ""),
-        )  # fmt: skip
-    out.print(f"[bold]{loaded.name}[/]: one access {loaded.t_cycle_ns:g} ns, "
-              f"one cycle {loaded.cycle_ns:g} ns")  # fmt: skip
-    out.print(table)
+    print_styled((loaded.name, "bold"), f": one access {loaded.t_cycle_ns:g} ns, one cycle "
+                 f"{loaded.cycle_ns:g} ns")  # fmt: skip
+    print_table(
+        "key | value | tag | meaning | source",
+        "{key} | {shown} | {tag} | {meaning} | {source}",
+        [row | {"shown": "unknown" if row["value"] is None else row["value"]} for row in rows],
+        unknown="",
+    )
     for key, (paper, own) in changes.items():
         out.print(f"{key} ({KEYS[key].meaning}): {paper} in 'paper', here {own}", style="dim")

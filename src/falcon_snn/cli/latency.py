@@ -6,25 +6,14 @@ from typing import Any
 import typer
 
 from falcon_snn.cli import network_options as options
-from falcon_snn.cli.output import JsonFlag, notice, out, print_json
+from falcon_snn.cli.output import JsonFlag, notice, out, print_styled, print_table, show
 from falcon_snn.errors import FalconError
-from falcon_snn.hardware.profile import Profile
-from falcon_snn.workflow.networks import Timed
+from falcon_snn.workflow.sweep import Setup
 
 
 def latency(
-    network: str = options.Network,
-    dataset: str = options.Dataset,
-    schedule: str | None = options.Schedule,
-    delay: list[str] = options.DelayChanges,
-    qk_prefix: int | None = options.QkPrefix,
-    slots: int | None = options.Slots,
+    setup: Setup = options.SetupOptions,
     qnn: bool = typer.Option(False, "--qnn", help="Time the quantised network instead."),
-    hardware: str | None = options.Hardware,
-    attention: str | None = options.Attention,
-    graph: Path | None = options.GraphFile,
-    checkpoint: Path | None = options.Checkpoint,
-    pretrained: str | None = options.Pretrained,
     gantt: Path | None = typer.Option(
         None, "--gantt", help="Draw a timeline: .png, .svg, .pdf or .html."
     ),
@@ -37,88 +26,65 @@ def latency(
         "--end-to-end",
         help="Also what comes before and after the core, from the end of a word to the answer.",
     ),
-    every: int = typer.Option(160, help="With --end-to-end: as of `detect`, ms."),
-    smooth: int = typer.Option(320, help="With --end-to-end: as of `detect`, ms."),
-    style: str = options.Style,
-    formats: str | None = options.Formats,
+    every: int | None = typer.Option(
+        None, help="With --end-to-end: ms from one look to the next (default: 80)."
+    ),
+    smooth: int | None = typer.Option(
+        None, help="With --end-to-end: ms that confidences are averaged (default: 240)."
+    ),
+    pictures: options.Pictures = options.PictureOptions,
     as_json: bool = JsonFlag,
 ) -> None:
     """Say when a network finishes, what its critical path is made of, and what has slack."""
-    from falcon_snn.pipeline.timing import time_qnn, time_snn
+    from falcon_snn.pipeline.timing import Timing, time_qnn, time_snn
     from falcon_snn.report.latency import qnn_report, snn_report
+    from falcon_snn.report.timeline import write_timeline, write_trace
 
-    timed = options.choose_network(
-        network, dataset, graph, checkpoint, pretrained, slots, qk_prefix
-    )
-    profile = options.choose_profile(hardware, attention)
-    stages, delays = timed.graph, timed.delays(schedule, delay)
+    graph, profile, delays = setup.graph, setup.profile, setup.delays
+    if not whole and not every is smooth is None:
+        raise FalconError("--every and --smooth are about the whole delay; add --end-to-end")
+    # A name that is none is refused without a picture, too.
+    other = None if compare in (None, "qnn") else setup.timed.delays(compare)
+    report = qnn_report(graph, profile) if qnn else snn_report(graph, delays, profile)
+    if whole:
+        report["end_to_end"] = _whole(setup, report["core_latency_us"], every, smooth)
     if gantt is not None or trace is not None:
-        from falcon_snn.report.style import drawn_as
-        from falcon_snn.report.timeline import write_timeline, write_trace
 
-        moved = "".join(f", {change}" for change in delay)
-        timings = {
-            "QNN" if qnn else f"SNN {timed.schedule(schedule)}{moved}": time_qnn(stages, profile)
-            if qnn
-            else time_snn(stages, delays, profile)
-        }
+        def run(schedule: str, delays: dict[str, int] | None) -> dict[str, Timing]:
+            if delays is None:
+                return {"QNN": time_qnn(graph, profile)}
+            return {f"SNN {schedule}": time_snn(graph, delays, profile)}
+
+        moved = "".join(f", {change}" for change in setup.changes)
+        timings = run(setup.schedule + moved, None if qnn else delays)
         if compare is not None:
-            timings["QNN" if compare == "qnn" else f"SNN {compare}"] = (
-                time_qnn(stages, profile)
-                if compare == "qnn"
-                else time_snn(stages, timed.delays(compare), profile)
-            )
-        if gantt is not None:
-            with drawn_as(style, formats):
-                write_timeline(gantt, stages.name, timings)
-            notice(f"timeline: {gantt}")
+            timings |= run(compare, other)
+        pictures.draw(gantt, write_timeline, graph.name, timings)
         if trace is not None:
             write_trace(trace, timings)
             notice(f"trace: {trace} (open it at ui.perfetto.dev)")
-    report = qnn_report(stages, profile) if qnn else snn_report(stages, delays, profile)
-    if whole:
-        report["end_to_end"] = _whole(timed, report["core_latency_us"], profile, every, smooth)
-    if as_json:
-        print_json(report)
-        return
-    _print(report)
-    if whole:
-        _print_whole(report["end_to_end"])
+    show(report, as_json, _print)
 
 
-def _whole(timed: Timed, core_us: float, profile: Profile, every: int, smooth: int) -> Any:
+def _whole(setup: Setup, core_us: float, every: int | None, smooth: int | None) -> dict[str, Any]:
     from falcon_snn.report.end_to_end import end_to_end
     from falcon_snn.workflow.detecting import Rule
 
-    if timed.network is None:
+    if setup.timed.network is None:
         raise FalconError("--end-to-end: a stage graph says nothing about its input and readout")
-    rule = Rule(every_ms=every, smooth_ms=smooth)
-    return end_to_end(timed.network, core_us, profile, rule.every_ms, rule.averaged)
-
-
-def _print_whole(found: dict[str, Any]) -> None:
-    from rich.table import Table
-
-    out.print("from the end of a word to the answer")
-    table = Table("part", "µs", "tag", "how")
-    for row in found["parts"]:
-        table.add_row(row["part"], f"{row['us']:,.2f}", row["tag"], row["how"])
-    out.print(table)
-    out.print(
-        f"in all {found['total_us'] / 1000:,.2f} ms at most, {found['computed_us']:,.2f} µs of it "
-        f"computed: the core is {found['core_percent_of_computed']:.1f} % of that and "
-        f"{found['core_percent_of_total']:.2g} % of all"
+    rule = Rule(
+        every_ms=80 if every is None else every, smooth_ms=240 if smooth is None else smooth
     )
+    return end_to_end(setup.timed.network, core_us, setup.profile, rule.every_ms, rule.averaged)
 
 
 def _print(report: dict[str, Any]) -> None:
-    from rich.table import Table
-
-    out.print(
-        f"[bold]{report['network']}[/], T = {report['slots']}, hardware '{report['hardware']}', "
-        f"{report['attention']} attention: core latency "
-        f"[bold]{report['core_latency_us']:.2f} µs[/] ({report['core_latency_cycles']} cycles)"
-    )
+    print_styled(
+        (report["network"], "bold"), f", T = {report['slots']}, hardware '{report['hardware']}', "
+        f"{report['attention']} attention: core latency ",
+        (f"{report['core_latency_us']:.2f} µs", "bold"),
+        f" ({report['core_latency_cycles']} cycles)",
+    )  # fmt: skip
     rivals = [("QNN", "matched_qnn_us"), ("bit-parallel QNN", "bit_parallel_qnn_us"),
               ("QNN that overlaps row groups", "overlapped_qnn_us"),
               ("full lookahead", "full_lookahead_us")]  # fmt: skip
@@ -126,26 +92,28 @@ def _print(report: dict[str, Any]) -> None:
     out.print("in µs: " + ", ".join(line))
     parts = report["critical_path_parts_us"]
     out.print("critical path: " + ", ".join(f"{part} {us:.2f}" for part, us in parts.items()))
-    if "boundaries" not in report:
-        _print_stages(report)
-        return
-    ready = {stage["name"]: stage for stage in report["stages"]}
-    out.print("slots of each boundary; slack; what one more slot of delay would add (µs)")
-    table = Table("boundary", "delay", "first", "last", "slack", "+1 delay")
-    for boundary in report["boundaries"]:
-        stage, more = ready[boundary["name"]], boundary["next_delay_us"]
-        table.add_row(
-            boundary["name"], str(boundary["delay"]), f"{stage['first_ready_us']:.2f}",
-            f"{stage['last_ready_us']:.2f}", f"{boundary['slack_us']:.2f}",
-            "-" if more is None else f"{more:+.2f}",
+    if "boundaries" in report:
+        ready = {stage["name"]: stage for stage in report["stages"]}
+        out.print("slots of each boundary; slack; what one more slot of delay would add (µs)")
+        print_table(
+            "boundary | delay | first | last | slack | +1 delay",
+            "{name} | {delay} | {first_ready_us:.2f} | {last_ready_us:.2f} | {slack_us:.2f} | "
+            "{next_delay_us:+.2f}",
+            [ready[one["name"]] | one for one in report["boundaries"]],
         )  # fmt: skip
-    out.print(table)
+    else:
+        cells = "{name} | {kind} | {last_ready_us:.2f}"
+        print_table("stage | kind | ready (µs)", cells, report["stages"])
+    if "end_to_end" in report:
+        _print_whole(report["end_to_end"])
 
 
-def _print_stages(report: dict[str, Any]) -> None:
-    from rich.table import Table
-
-    table = Table("stage", "kind", "ready (µs)")
-    for stage in report["stages"]:
-        table.add_row(stage["name"], stage["kind"], f"{stage['last_ready_us']:.2f}")
-    out.print(table)
+def _print_whole(found: dict[str, Any]) -> None:
+    out.print("from the end of a word to the answer")
+    cells = "{part} | {us:,.2f} | {tag} | {how}"
+    print_table("part | µs | tag | how", cells, found["parts"])
+    out.print(
+        f"in all {found['total_us'] / 1000:,.2f} ms at most, {found['computed_us']:,.2f} µs of it "
+        f"computed: the core is {found['core_percent_of_computed']:.1f} % of that and "
+        f"{found['core_percent_of_total']:.2g} % of all"
+    )

@@ -15,17 +15,16 @@ def listen(
     source: str | None = typer.Argument(
         None, help="- for raw 16-bit samples on standard input; the microphone if left out."
     ),
-    checkpoint: Path | None = options.Checkpoint,
-    pretrained: str | None = options.Pretrained,
+    file: Path = options.File,
     words: str | None = shared.Words,
     threshold: float | None = shared.Threshold,
     every: int = shared.Every,
-    smooth: int = shared.Smooth,
+    smooth: int | None = shared.Smooth,
     refractory: int = shared.Refractory,
     schedule: str | None = shared.Schedule,
     rate: int | None = typer.Option(None, help="With -: samples per second (default 16000)."),
     device: str | None = typer.Option(None, help="The microphone, by its name or number."),
-    backend: str = typer.Option("auto", help="auto, torch or numba."),
+    backend: str = shared.Backend,
     as_json: bool = JsonFlag,
 ) -> None:
     """Say the words as they are spoken; Ctrl-C ends it.
@@ -40,7 +39,10 @@ def listen(
         raise FalconError(f"'{source[:40]}': give - or nothing; `falcon-snn detect` takes files")
     if source is None and rate is not None:
         raise FalconError("--rate is for raw samples (-); the microphone is asked for 16000")
-    model = load(options.network_file(checkpoint, pretrained))
+    if source == "-" and (device is not None or sys.stdin is None):
+        what = "no samples can come" if device is None else "--device is the microphone's"
+        raise FalconError(f"{what}; give raw samples on standard input, or leave out -")
+    model = load(file)
     rule = model.rule(threshold, every, smooth, refractory)
     detector = model.detector(rule, shared.split_words(words), schedule, backend)
     if source == "-":

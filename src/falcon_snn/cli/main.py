@@ -4,61 +4,47 @@ A command's file imports what it needs inside its function, so that `--help` and
 commands never load torch.
 """
 
+import gc
 import sys
+from importlib import import_module
+from io import TextIOWrapper
 from typing import Any
 
 import typer
-from typer.core import TyperGroup, TyperOption
+from typer.core import TyperArgument, TyperGroup, TyperOption
 
 from falcon_snn import __version__
-from falcon_snn.cli import (
-    adapt,
-    calibrate,
-    classify,
-    convert,
-    data,
-    describe,
-    design,
-    detect,
-    doctor,
-    energy,
-    evaluate,
-    export,
-    graph,
-    hardware,
-    latency,
-    listen,
-    models,
-    related_work,
-    report,
-    reproduce,
-    resources,
-    results,
-    run,
-    search,
-    studio,
-    sweep,
-    theory,
-    throughput,
-    train,
-    verify,
-)
+from falcon_snn.cli.groups import spelled_out
 from falcon_snn.errors import FalconError, Stopped
 
-# The order in which a person would meet them, and in which `--help` lists them.
-ORDER = (
-    "doctor", "run", "report", "studio", "theory", "hardware", "latency", "throughput",
-    "resources", "sweep", "related-work", "graph", "data", "describe", "train", "convert",
-    "evaluate", "search", "adapt", "energy", "design", "calibrate", "classify", "detect", "listen",
-    "export", "verify", "models", "results", "reproduce",
-)  # fmt: skip
+# What `--help` lists, in this order, under these headings. Each is a file of this folder, with a
+# function of the same name, or with an `app` where it has commands of its own.
+PANELS = {
+    "The main job": (
+        "run", "report", "train", "convert", "search", "adapt", "evaluate", "energy"
+    ),
+    "Which network for a chip": ("design",),
+    "Time and space on a chip": (
+        "latency", "throughput", "resources", "sweep", "hardware", "graph", "describe",
+        "related-work",
+    ),
+    "To look at": ("studio", "theory"),
+    "Words in sound": ("classify", "detect", "listen", "calibrate"),
+    "For other tools": ("export", "verify"),
+    "Data, networks, figures, this machine": (
+        "data", "models", "results", "reproduce", "doctor"
+    ),
+}  # fmt: skip
+
+# Libraries that complain, at the end of a program, about objects that nobody collected.
+_COMPLAIN = {"triton", "onnx"}
 
 
 class InOrder(TyperGroup):
-    """Typer lists groups after commands; people look for them in the order of use."""
+    """Typer lists groups after commands; people look for them in the order of PANELS."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return sorted(self.commands, key=ORDER.index)
+        return [name for commands in PANELS.values() for name in commands]
 
     def invoke(self, ctx: Any) -> Any:
         """Ctrl-C in a job that can be continued says how."""
@@ -69,18 +55,28 @@ class InOrder(TyperGroup):
             raise typer.Exit(130) from None
 
 
-def _flags_without_a_type() -> None:
-    """A flag takes no value, so that `--help` names no type for it; some versions say <bool>."""
-    shown: Any = getattr(TyperOption, "display_type_rich", None)
-    if shown is not None:
+def _plain_types() -> None:
+    """`--help` names a value in a word, and none for a flag; new versions of typer say
+    <list[Path]>, <int range> and <bool>.
+    """
+    words = {"str": "TEXT", "path": "PATH", "int": "N", "float": "NUMBER"}
 
-        def of_values_only(option: Any, ctx: Any) -> Any:
-            return None if option.is_flag else shown(option, ctx=ctx)
+    def plain(shown: Any) -> Any:
+        def of(parameter: Any, ctx: Any) -> Any:
+            if getattr(parameter, "is_flag", False):
+                return None
+            name = shown(parameter, ctx=ctx)
+            kind = name.strip("<>").removeprefix("list[").rstrip("]").removesuffix(" range")
+            return words.get(kind.lower(), name)
 
-        setattr(TyperOption, "display_type_rich", of_values_only)  # noqa: B010
+        return of
+
+    for kind in (TyperOption, TyperArgument):
+        if (shown := getattr(kind, "display_type_rich", None)) is not None:
+            setattr(kind, "display_type_rich", plain(shown))  # noqa: B010
 
 
-_flags_without_a_type()
+_plain_types()
 app = typer.Typer(
     name="falcon-snn",
     cls=InOrder,
@@ -101,40 +97,23 @@ def root(
         raise typer.Exit
 
 
-app.command("doctor")(doctor.doctor)
-app.command("run")(run.run)
-app.command("report")(report.report)
-app.command("models")(models.models)
-app.command("reproduce")(reproduce.reproduce)
-app.add_typer(results.app, name="results")
-app.command("theory")(theory.theory)
-app.add_typer(hardware.app, name="hardware")
-app.command("latency")(latency.latency)
-app.command("throughput")(throughput.throughput)
-app.command("resources")(resources.resources)
-app.command("sweep")(sweep.sweep)
-app.command("related-work")(related_work.related_work)
-app.command("graph")(graph.graph)
-app.add_typer(data.app, name="data")
-app.command("describe")(describe.describe)
-app.command("train")(train.train)
-app.command("convert")(convert.convert)
-app.command("evaluate")(evaluate.evaluate)
-app.add_typer(search.app, name="search")
-app.command("adapt")(adapt.adapt)
-app.command("energy")(energy.energy)
-app.command("design")(design.design)
-app.command("export")(export.export)
-app.command("verify")(verify.verify)
-app.command("calibrate")(calibrate.calibrate)
-app.command("classify")(classify.classify)
-app.command("detect")(detect.detect)
-app.command("listen")(listen.listen)
-app.command("studio")(studio.studio)
+for _panel, _commands in PANELS.items():
+    for _command in _commands:
+        _name = _command.replace("-", "_")
+        _module = import_module(f"falcon_snn.cli.{_name}")
+        if hasattr(_module, "app"):
+            app.add_typer(_module.app, name=_command, rich_help_panel=_panel)
+        else:
+            app.command(_command, rich_help_panel=_panel)(spelled_out(getattr(_module, _name)))
 
 
 def main() -> None:
     """Entry point: bad input becomes one line on stderr and exit status 1."""
+    # Loading torch makes so many objects that looking through them for garbage, again and again
+    # and once more at the end, takes as long as half of the loading.
+    gc.set_threshold(100_000, 50, 50)
+    if isinstance(sys.stdout, TextIOWrapper):  # a file's name may be bytes that are no text
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app()
     except FalconError as error:
@@ -143,8 +122,12 @@ def main() -> None:
     except BrokenPipeError:
         sys.exit(1)
     except OSError as error:  # a name that is too long, a folder that may not be read
-        typer.echo(f"error: {str(error.filename)[:80]}: {error.strerror or error}", err=True)
+        where = "" if error.filename is None else f"{str(error.filename)[:80]}: "
+        typer.echo(f"error: {where}{error.strerror or error}", err=True)
         sys.exit(1)
+    finally:
+        if not _COMPLAIN & sys.modules.keys():
+            gc.freeze()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from falcon_snn.cli.output import JsonFlag, out, print_json
+from falcon_snn.cli.output import JsonFlag, out, print_json, print_table
 
 if TYPE_CHECKING:
     from falcon_snn.training.pretrained import Pretrained
@@ -19,26 +19,17 @@ def models(as_json: bool = JsonFlag) -> None:
     if not rows:
         out.print("no pretrained network comes with this version")
         return
-    from rich.table import Table
-
-    table = Table()
-    table.add_column("name", no_wrap=True)
-    for heading in ("T", "p", "words", "val. %", "test %", "µs", "streamed"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for row in rows:
-        test, prefix = row["test_percent"], row["qk_prefix"]
-        table.add_row(
-            row["name"], str(row["slots"]), "-" if prefix is None else str(prefix),
-            str(row["words"]), f"{row['validation_percent']:.2f}",
-            "-" if test is None else f"{test:.2f}", f"{row['latency_us']:.2f}",
-            f"{row['streamed_latency_us']:.2f}",
-        )  # fmt: skip
-    out.print(table)
+    print_table(
+        "name | T | p | words | val. % | test % | µs | streamed",
+        "{name} | {slots} | {qk_prefix} | {words} | {validation_percent:.2f} | {test_percent:.2f}"
+        " | {latency_us:.2f} | {streamed_latency_us:.2f}",
+        rows,
+    )
     out.print("µs: core latency on the paper's chip, its attention serial or streamed")
 
 
 def _facts(one: "Pretrained") -> dict[str, Any]:
-    from falcon_snn.cli.network_options import choose_profile
+    from falcon_snn.cli.network_options import chip
     from falcon_snn.pipeline.schedule import uniform
     from falcon_snn.pipeline.timing import time_snn
 
@@ -47,7 +38,7 @@ def _facts(one: "Pretrained") -> dict[str, Any]:
     codes = any(stage.emits == "codes" for stage in network.stages)
 
     def core_us(attention: str) -> float:
-        return time_snn(network.graph, delays, choose_profile(None, attention)).core_us
+        return time_snn(network.graph, delays, chip(None, attention)).core_us
 
     return {
         "name": one.name,

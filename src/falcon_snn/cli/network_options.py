@@ -1,17 +1,25 @@
-"""Options that several commands share: which network, which schedule, which hardware."""
+"""Options that several commands share: which network, which schedule, which chip, which data."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import typer
 
+from falcon_snn.cli.groups import given
+from falcon_snn.cli.output import notice
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import Profile, load_profile
+from falcon_snn.report.style import check_picture, drawn_as, look_of
 from falcon_snn.workflow.networks import Timed, timed_network
+from falcon_snn.workflow.sweep import Setup
 
 Network = typer.Option(
     "medium",
     "--network",
-    help="A built-in network: tiny, medium, large (Falcon), kestrel-5, -7, -9.",
+    help="A built-in network: tiny, medium, large (Falcon), kestrel-5, -7, -9, -5-small.",
 )
 Dataset = typer.Option("gsc", "--dataset", help="Its input: gsc (98 tokens) or ssc (100 tokens).")
 GraphFile = typer.Option(
@@ -19,47 +27,42 @@ GraphFile = typer.Option(
 )
 Checkpoint = typer.Option(None, "--checkpoint", help="A checkpoint, or a converted network.")
 Pretrained = typer.Option(None, "--pretrained", help="A network that `falcon-snn models` lists.")
+Slots = typer.Option(None, "--slots", help="Spike slots T of every stage (default: the network's).")
+QkPrefix = typer.Option(
+    None, "--qk-prefix", help="Slots of Q and K that attention waits for (default: the network's)."
+)
+Schedule = typer.Option(
+    None, "--schedule", help="own, fastest, balanced, accurate, full, uniform:D or a JSON file; by "
+    "default what a checkpoint was trained under, or fastest.",
+)  # fmt: skip
+Hardware = typer.Option(
+    None,
+    "--hardware",
+    help="The chip: paper (default), 45nm, fitted, noisy, xue2020 or a TOML file.",
+)
 Data = typer.Option(
     "embedded",
     "--data",
     help="'embedded', a path (recordings, .npz, images, .h5), or a name in $FALCON_DATA.",
 )
+Split = typer.Option("validation", "--split", help="Clips to use: validation or test.")
+Limit = typer.Option(None, "--limit", min=1, help="Use only this many clips, evenly spaced.")
+Backend = typer.Option(
+    "auto", "--backend", help="What computes: auto, torch, numba, or triton on a GPU; all agree."
+)
+Resume = typer.Option(False, "--resume", help="Go on with the run in --out, if there is one.")
 Devices = typer.Option(
     1, "--devices", min=1, help="GPUs, or processes on the CPU, that share each batch."
 )
 Teacher = typer.Option(
-    [], "--teacher", help="Checkpoint to distil from; of several, the mean of their scores."
+    [], "--teacher", help="Checkpoint to distil from; repeated: from the mean of their scores."
 )
-Compiled = typer.Option(
-    None, "--compile/--no-compile", help="torch.compile; by default on a GPU only."
-)
-Slots = typer.Option(None, "--slots", help="Spike slots T of every stage (default: the network's).")
-QkPrefix = typer.Option(None, "--qk-prefix", help="Slots that Q and K wait for (default: all).")
-Hardware = typer.Option(None, "--hardware", help="Hardware profile: a shipped name or a TOML file.")
-Attention = typer.Option(None, "--attention", help="serial (the paper) or streamed.")
-Schedule = typer.Option(
-    None, "--schedule", help="own, fastest, balanced, accurate, full, uniform:D or a JSON file; by "
-    "default what a checkpoint was trained under, or fastest.",
-)  # fmt: skip
-Style = typer.Option(
-    "screen", "--style", help="Style of pictures: screen, paper (one column) or paper-wide (two)."
-)
-Formats = typer.Option(
-    None, "--format", help="More formats of each picture, such as svg,pdf,csv; csv is its data."
-)
-DelayChanges = typer.Option([], "--delay", help="BOUNDARY=D changes one delay; may be repeated.")
 
 
-def network_file(checkpoint: Path | None, pretrained: str | None) -> Path:
-    """The file that --checkpoint or --pretrained names; one of them must be given."""
-    found = optional_file(checkpoint, pretrained)
-    if found is None:
-        raise FalconError("give a network: either --checkpoint FILE or --pretrained NAME")
-    return found
-
-
-def optional_file(checkpoint: Path | None, pretrained: str | None) -> Path | None:
-    """The same where a network may also come from elsewhere."""
+def optional_file(
+    checkpoint: Path | None = Checkpoint, pretrained: str | None = Pretrained
+) -> Path | None:
+    """The file of a trained network; None: the network comes from elsewhere."""
     if checkpoint is not None and pretrained is not None:
         raise FalconError("give a network: either --checkpoint FILE or --pretrained NAME")
     if pretrained is None:
@@ -69,24 +72,102 @@ def optional_file(checkpoint: Path | None, pretrained: str | None) -> Path | Non
     return pretrained_path(pretrained)
 
 
-def choose_network(
-    network: str, dataset: str, graph: Path | None, checkpoint: Path | None,
-    pretrained: str | None, slots: int | None, qk_prefix: int | None,
-) -> Timed:  # fmt: skip
-    """The network that the options name, to be timed."""
-    return timed_network(
-        network, dataset, graph=graph, checkpoint=optional_file(checkpoint, pretrained),
-        slots=slots, qk_prefix=qk_prefix,
-    )  # fmt: skip
+OptionalFile = given(optional_file)
 
 
-def choose_profile(hardware: str | None, attention: str | None) -> Profile:
+def network_file(file: Path | None = OptionalFile) -> Path:
+    """The same where there must be one."""
+    if file is None:
+        raise FalconError("give a network: either --checkpoint FILE or --pretrained NAME")
+    return file
+
+
+File = given(network_file)
+
+
+def chip(
+    hardware: str | None = Hardware,
+    attention: str | None = typer.Option(
+        None, help="Attention's products: serial, one after another (the paper), or streamed."
+    ),
+) -> Profile:
     """The chip that the options name."""
-    from dataclasses import replace
-
     profile = load_profile(hardware)
     if attention is None:
         return profile
     if attention not in ("serial", "streamed"):
         raise FalconError(f"--attention is '{attention}'; allowed: serial, streamed")
     return replace(profile, attention=attention)
+
+
+Chip = given(chip)
+
+
+def timed(
+    network: str = Network,
+    dataset: str = Dataset,
+    graph: Path | None = GraphFile,
+    file: Path | None = OptionalFile,
+    slots: int | None = Slots,
+    qk_prefix: int | None = QkPrefix,
+) -> Timed:
+    """The network that the options name, to be timed."""
+    return timed_network(
+        network, dataset, graph=graph, checkpoint=file, slots=slots, qk_prefix=qk_prefix
+    )
+
+
+TimedNetwork = given(timed)
+
+
+def setup(
+    timed: Timed = TimedNetwork,
+    schedule: str | None = Schedule,
+    delay: list[str] = typer.Option([], help="BOUNDARY=D changes one delay; may be repeated."),
+    profile: Profile = Chip,
+) -> Setup:
+    """The same under a schedule on a chip."""
+    return Setup(timed, profile, schedule, tuple(delay))
+
+
+SetupOptions = given(setup)
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """How pictures are drawn."""
+
+    style: str = "screen"
+    formats: str | None = None
+
+    def drawn(self) -> AbstractContextManager[None]:
+        """What is drawn inside looks that way."""
+        return drawn_as(self.style, self.formats)
+
+    def check(self, path: Path | None) -> None:
+        """Refuse a file that no picture can be, before any work is done."""
+        if path is not None:
+            check_picture(path)
+
+    def draw(self, path: Path | None, draw: Callable[..., None], *what: Any) -> None:
+        """Draw a picture where one is asked for, and say so."""
+        if path is not None:
+            with self.drawn():
+                draw(path, *what)
+            notice(f"picture: {path}")
+
+
+def pictures(
+    style: str = typer.Option(
+        "screen", help="Style of pictures: screen, paper (one column) or paper-wide (two)."
+    ),
+    formats: str | None = typer.Option(
+        None, "--format", help="More formats of each picture, such as svg,pdf,csv; csv is its data."
+    ),
+) -> Pictures:
+    """Checked where no picture is asked for, too, and before any work is done."""
+    look_of(style, formats)
+    return Pictures(style, formats)
+
+
+PictureOptions = given(pictures)

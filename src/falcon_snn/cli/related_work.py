@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from falcon_snn.cli.output import JsonFlag, notice, out, print_json
+from falcon_snn.cli.output import JsonFlag, notice, print_json, print_table
 
 
 def related_work(
@@ -18,53 +18,35 @@ def related_work(
     from falcon_snn.pipeline.chrome_trace import chrome_trace
     from falcon_snn.pipeline.related_work import FIT_NOTE, SPREAD_NOTE
     from falcon_snn.report.related_work import compare
+    from falcon_snn.report.timeline import demand_trace
 
     rows = compare()
     if trace is not None:
+        demand_trace(trace)
         write_json(trace, chrome_trace(span for row in rows for span in row.modeled.spans()))
         notice(f"timeline: {trace}")
+    facts = [
+        {
+            "name": row.published.method,
+            "time_steps": row.modeled.time_steps,
+            "published_us": row.published.latency_us,
+            "modeled_us": row.modeled.us,
+            "modeled_cycles": row.modeled.cycles,
+            "error_percent": round(row.error_percent, 3),
+            "spread_us": row.spread_us,
+            "array_busy_percent": round(100 * row.modeled.busy("array"), 1),
+            "vector_busy_percent": round(100 * row.modeled.busy("vector"), 1),
+            "parameters_millions": row.published.parameters_millions,
+            "published_accuracy_percent": row.published.accuracy_percent,
+        }
+        for row in rows
+    ]
     if as_json:
-        print_json({
-            "note": FIT_NOTE,
-            "spread_note": SPREAD_NOTE,
-            "networks": [
-                {
-                    "name": row.published.method,
-                    "time_steps": row.modeled.time_steps,
-                    "published_us": row.published.latency_us,
-                    "modeled_us": row.modeled.us,
-                    "modeled_cycles": row.modeled.cycles,
-                    "error_percent": round(row.error_percent, 3),
-                    "spread_us": row.spread_us,
-                    "array_busy_percent": round(100 * row.modeled.busy("array"), 1),
-                    "vector_busy_percent": round(100 * row.modeled.busy("vector"), 1),
-                    "parameters_millions": row.published.parameters_millions,
-                    "published_accuracy_percent": row.published.accuracy_percent,
-                }
-                for row in rows
-            ],
-        })  # fmt: skip
+        print_json({"note": FIT_NOTE, "spread_note": SPREAD_NOTE, "networks": facts})
         return
-    from rich.table import Table
-
-    table = Table("network", caption=f"{FIT_NOTE}\n{SPREAD_NOTE}", caption_justify="left")
-    for heading in (
-        "T",
-        "published µs",
-        "modeled µs",
-        "error %",
-        "busy %\narray vector",
-        "spread µs",
-    ):
-        table.add_column(heading, justify="right")
-    for row in rows:
-        table.add_row(
-            row.published.method,
-            str(row.modeled.time_steps),
-            f"{row.published.latency_us:.2f}",
-            f"{row.modeled.us:.2f}",
-            f"{row.error_percent:+.2f}",
-            f"{100 * row.modeled.busy('array'):5.0f} {100 * row.modeled.busy('vector'):6.0f}",
-            f"{row.spread_us:.2f}",
-        )
-    out.print(table)
+    print_table(
+        "network | T | published µs | modeled µs | error % | >busy %\narray vector | spread µs",
+        "{name} | {time_steps} | {published_us:.2f} | {modeled_us:.2f} | {error_percent:+.2f} | "
+        "{array_busy_percent:5.0f} {vector_busy_percent:6.0f} | {spread_us:.2f}",
+        facts, caption=f"{FIT_NOTE}\n{SPREAD_NOTE}", caption_justify="left",
+    )  # fmt: skip

@@ -1,60 +1,81 @@
 """`falcon-snn reproduce`: the paper's tables, figures and claims beside ours."""
 
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
+from rich.table import Column, Table
+from rich.text import Text
 
-from falcon_snn.cli.output import JsonFlag, notice, out, print_json
+from falcon_snn.cli.output import WATCH, JsonFlag, notice, out, print_json
+from falcon_snn.errors import FalconError
 
 if TYPE_CHECKING:
     from falcon_snn.report.exhibit import Exhibit
 
-_STYLES = {"exact": "green", "close": "yellow", "differs": "red"}
+_STYLES = {"exact": "green", "within 2 %": "green", "differs": "red", "other data": "default"}
 
 
 def reproduce(
     only: str | None = typer.Option(None, help="One table or figure by its name, such as claims."),
     folder: Path | None = typer.Option(None, "--out", help="Folder for one page and the figures."),
+    own: list[Path] = typer.Option(
+        [], "--from", help="A folder of results, in place of those shipped; may be repeated."
+    ),
+    train: bool = typer.Option(
+        False, "--train", help="Train what they need into --out first; it says how long that takes."
+    ),
+    data: str | None = typer.Option(
+        None, help="What --train trains on: Speech Commands, gsc-v1 or gsc-v2."
+    ),
     as_json: bool = JsonFlag,
 ) -> None:
-    """Set every table, figure and claim of the paper beside ours, and say where they agree."""
-    from falcon_snn.report.reproduce import exhibits, write_reproduction
+    """Set every table, figure and claim of the paper beside ours, and say where they agree.
 
-    found = exhibits(only)
+    With --train, what is behind them is done again on --data; a stopped run goes on.
+    """
+    from falcon_snn.report.reproduce import demand_exhibit, exhibits, write_reproduction
+
+    demand_exhibit(only)
+    if data is not None and not train:
+        raise FalconError("--data is what --train trains on; give both or neither")
+    if train:
+        from falcon_snn.report.measurements import load_measurements
+        from falcon_snn.workflow.experiments import reproduce_training
+
+        if folder is None:
+            raise FalconError("--train needs --out, the folder to train in")
+        if data is None:
+            raise FalconError("--train needs --data, Speech Commands: gsc-v1 or gsc-v2")
+        load_measurements(own)  # what is wrong with them is said before hours of training
+        command = {"command": ["falcon-snn", *sys.argv[1:]]}
+        own = [*own, reproduce_training(data, folder, only=only, facts=command, watch=WATCH)]
+    found = exhibits(only, own)
     if folder is not None:
-        notice(f"page: {write_reproduction(found, folder)}")
+        notice(f"page: {write_reproduction(found, folder / 'page' if train else folder)}")
     if as_json:
-        print_json([_as_json(exhibit) for exhibit in found])
+        print_json([
+            {"name": one.name, "caption": one.caption,
+             "lines": [line._asdict() for line in one.lines], "notes": list(one.notes)}
+            for one in found
+        ])  # fmt: skip
         return
     for exhibit in found:
         _print(exhibit)
 
 
-def _as_json(exhibit: "Exhibit") -> dict[str, Any]:
-    return {
-        "name": exhibit.name,
-        "caption": exhibit.caption,
-        "lines": [line._asdict() for line in exhibit.lines],
-        "notes": list(exhibit.notes),
-    }
-
-
 def _print(exhibit: "Exhibit") -> None:
-    from rich.table import Table
-
-    table = Table(title=f"{exhibit.name}: {exhibit.caption}", title_justify="left")
-    table.add_column("what")
-    table.add_column("published", justify="right")
-    table.add_column("ours", justify="right")
-    table.add_column("agreement")
+    shown = Table("what", Column("published", justify="right"), Column("ours", justify="right"),
+                  "agreement", title=f"{exhibit.name}: {exhibit.caption}",
+                  title_justify="left")  # fmt: skip
     for line in exhibit.lines:
         figures = (
             "-" if value is None else f"{value:.{line.digits}f} {line.shown_unit}".rstrip()
             for value in (line.published, line.ours)
         )
-        mark = f"[{_STYLES.get(line.mark, 'dim')}]{line.mark}[/]"
-        table.add_row(line.what, *figures, f"{mark}: {line.why}" if line.why else mark)
-    out.print(table)
-    for note in exhibit.notes:
-        out.print(note, style="dim", markup=False)
+        mark = Text.assemble((line.verdict, _STYLES.get(line.mark, "dim")))
+        shown.add_row(line.what, *figures, mark + f" ({line.spread})" if line.spread else mark)
+    out.print(shown)
+    for note in (*exhibit.reasons, *exhibit.notes):
+        out.print(note, style="dim")

@@ -6,8 +6,9 @@ from pathlib import Path
 import typer
 
 from falcon_snn.cli import network_options as options
-from falcon_snn.cli.output import out
+from falcon_snn.cli.output import WATCH, out
 from falcon_snn.errors import FalconError
+from falcon_snn.hardware.profile import Profile
 
 PHASES = "qat,tune,joint"
 
@@ -18,7 +19,9 @@ def run(
     network: str = typer.Option(
         "tiny", help="A built-in name or FILE.py:FUNCTION, if it is to be trained (see train)."
     ),
-    slots: int | None = typer.Option(None, help="T, the spike slots of a stage."),
+    slots: int | None = typer.Option(
+        None, help="T, the spike slots of a stage (default: the network's)."
+    ),
     checkpoint: Path | None = typer.Option(None, help="Start from this QNN instead of training."),
     pretrained: str | None = options.Pretrained,
     recipe: list[str] = typer.Option(
@@ -30,8 +33,10 @@ def run(
         [], help="PHASE=N, epochs instead of the recipe's; may be repeated."
     ),
     phases: str = typer.Option(PHASES, help="Phases of the adaptation, separated by commas."),
-    search_clips: int | None = typer.Option(None, min=1, help="Validation clips of the search."),
-    tau: float = typer.Option(2.0, help="Smallest rescue score of a step of the search."),
+    search_clips: int | None = typer.Option(
+        None, min=1, help="Validation clips of the search (default: all)."
+    ),
+    tau: float = typer.Option(2.0, help="Least rescue score of a step of the search (see search)."),
     delta_max: int = typer.Option(3, min=1, help="Longest delay that the search tries."),
     random: int = typer.Option(10, min=0, help="Random schedules to compare with each chosen one."),
     noise: float | None = typer.Option(
@@ -41,14 +46,12 @@ def run(
         0, min=0, help="Search, adapt and measure on this many chips of --hardware; 0: ideal."
     ),
     seed: int = typer.Option(0, min=0, help="Same seed, same result on the CPU."),
-    hardware: str | None = options.Hardware,
-    attention: str | None = options.Attention,
+    profile: Profile = options.Chip,
     only: str | None = typer.Option(
         None, help="Do this step alone: features, qnn, convert, search, adapt, measure or report."
     ),
 ) -> None:
     """Train, convert, search, adapt, measure and report; what is done is not done again."""
-    from falcon_snn.cli.watch import TerminalWatch
     from falcon_snn.workflow.run import run as run_all
 
     start = options.optional_file(checkpoint, pretrained)
@@ -57,13 +60,13 @@ def run(
         data, folder, network=network, slots=slots, start=start,
         recipes=by_phase("--recipe", recipe, names),
         epochs={name: _whole(name, n) for name, n in by_phase("--epochs", epochs, names).items()},
-        phases=phases.split(","), profile=options.choose_profile(hardware, attention), tau=tau,
+        phases=phases.split(","), profile=profile, tau=tau,
         delta_max=delta_max, search_clips=search_clips, random=random, noise_db=noise, chips=chips,
         seed=seed,
         only=only,
         facts={"command": ["falcon-snn", *sys.argv[1:]],
                "start": pretrained or (start and str(start))},
-        watch=TerminalWatch(),
+        watch=WATCH,
     )  # fmt: skip
     if only in (None, "report"):
         out.print(f"report: {page}", soft_wrap=True)

@@ -7,31 +7,40 @@ from typing import Any
 import typer
 
 from falcon_snn.cli import network_options as options
-from falcon_snn.cli.output import JsonFlag, notice, out, print_json
+from falcon_snn.cli.groups import spelled_out
+from falcon_snn.cli.output import WATCH, JsonFlag, notice, out, print_json, print_table
 from falcon_snn.errors import FalconError
+from falcon_snn.hardware.profile import Profile
+from falcon_snn.workflow.networks import Timed
 
 app = typer.Typer(help="Search where a network should wait; random schedules; figures.")
 
 
 @app.callback(invoke_without_command=True)
+@spelled_out
 def search(
     context: typer.Context,
-    checkpoint: Path | None = options.Checkpoint,
-    pretrained: str | None = options.Pretrained,
-    data: str | None = typer.Option(None, help="Data set: a path, or a name in $FALCON_DATA."),
+    file: Path | None = options.OptionalFile,
+    data: str | None = typer.Option(
+        None, help="Needed: embedded, a path, or a name in $FALCON_DATA."
+    ),
     folder: Path = typer.Option(Path("search-out"), "--out", help="Folder for result and journal."),
     method: str = typer.Option("pds", help="pds (the paper) or frontier (the whole front)."),
-    tau: float = typer.Option(2.0, help="Smallest rescue score (R - H) / sqrt(R + H)."),
-    eps: float = typer.Option(0.001, help="Smallest accuracy gain of a step."),
+    tau: float = typer.Option(
+        2.0, help="Least (R - H) / sqrt(R + H) of a step that rescues R clips and harms H."
+    ),
+    eps: float = typer.Option(0.001, help="Least gain of a step, as a share of the clips."),
     delta_max: int | None = typer.Option(None, help="Longest delay (default 3, at most T)."),
-    budget_us: float | None = typer.Option(None, help="Latency to stay under (default: the QNN)."),
+    budget_us: float | None = typer.Option(
+        None, help="Latency to stay under, µs (default: the QNN's)."
+    ),
     evaluations: int | None = typer.Option(
         None, help="Schedules that frontier evaluates (default: 10 per boundary)."
     ),
     split_half: bool = typer.Option(
         False, "--split-half", help="Search on one half of validation, report on the other."
     ),
-    limit: int | None = typer.Option(None, help="Use only this many clips."),
+    limit: int | None = options.Limit,
     random: int = typer.Option(10, help="Random schedules to compare with each chosen one."),
     seed: int = typer.Option(1, help="Seed of the random schedules."),
     engine: str = typer.Option("local", help="local, or ray for many processes or machines."),
@@ -40,12 +49,11 @@ def search(
     device: str = typer.Option(
         "auto", help="auto, cpu or cuda; ray workers take a GPU only with cuda."
     ),
-    hardware: str | None = options.Hardware,
+    profile: Profile = options.Chip,
     chips: int = typer.Option(
         0, help="Chips of --hardware, of which most must name a clip correctly; 0: the ideal chip."
     ),
-    attention: str | None = options.Attention,
-    resume: bool = typer.Option(False, "--resume", help="Go on with an interrupted search."),
+    resume: bool = options.Resume,
     as_json: bool = JsonFlag,
 ) -> None:
     """Search where a network should wait, under the latency of its QNN."""
@@ -53,39 +61,31 @@ def search(
         return
     if data is None:
         raise FalconError("search needs --data NAME; see search --help")
-
-    from falcon_snn.cli.watch import TerminalWatch
     from falcon_snn.workflow.searching import SearchSettings
     from falcon_snn.workflow.searching import search as search_delays
 
     began = time.monotonic()
     result = search_delays(
-        options.network_file(checkpoint, pretrained), data, folder,
+        options.network_file(file), data, folder,
         SearchSettings(
             method, tau, eps, delta_max, budget_us, evaluations, split_half, limit, random, seed,
             engine, workers, ray_address, device, chips,
         ),
-        profile=options.choose_profile(hardware, attention), resume=resume, watch=TerminalWatch(),
+        profile=profile, resume=resume, watch=WATCH,
     )  # fmt: skip
     notice(f"{len(result['evaluated'])} schedules, {time.monotonic() - began:.1f} s")
     _report(result, folder, as_json)
 
 
 @app.command("random")
+@spelled_out
 def random_like(
     like: str = typer.Option(..., help="Schedule to imitate: a JSON file or balanced, accurate."),
     n: int = typer.Option(10, "-n", min=1, help="How many schedules."),
     folder: Path = typer.Option(Path("random-out"), "--out", help="Folder for the schedules."),
     seed: int = typer.Option(1, help="Seed of the choice."),
-    network: str = options.Network,
-    dataset: str = options.Dataset,
-    graph: Path | None = options.GraphFile,
-    checkpoint: Path | None = options.Checkpoint,
-    pretrained: str | None = options.Pretrained,
-    slots: int | None = options.Slots,
-    qk_prefix: int | None = options.QkPrefix,
-    hardware: str | None = options.Hardware,
-    attention: str | None = options.Attention,
+    timed: Timed = options.TimedNetwork,
+    profile: Profile = options.Chip,
     as_json: bool = JsonFlag,
 ) -> None:
     """Write random schedules with the same delays and exactly the same core latency."""
@@ -93,10 +93,6 @@ def random_like(
     from falcon_snn.pipeline.schedule import write_schedule
     from falcon_snn.search.random_schedules import random_schedules
 
-    timed = options.choose_network(
-        network, dataset, graph, checkpoint, pretrained, slots, qk_prefix
-    )
-    profile = options.choose_profile(hardware, attention)
     found = random_schedules(
         tuple(timed.delays(like).values()),
         lambda rows: core_cycles_many(timed.graph, rows, profile), n, seed,
@@ -119,16 +115,19 @@ def random_like(
 
 
 @app.command("plot")
+@spelled_out
 def plot(
     result: Path = typer.Argument(help="The result.json of a search."),
     folder: Path | None = typer.Option(None, "--out", help="Folder (default: beside the result)."),
+    pictures: options.Pictures = options.PictureOptions,
 ) -> None:
     """Draw what delays do and what was chosen."""
     from falcon_snn.report.search_figures import write_search_figures
     from falcon_snn.search.result import read_result
 
-    for path in write_search_figures(read_result(result), folder or result.parent):
-        out.print(str(path), soft_wrap=True)
+    with pictures.drawn():
+        for path in write_search_figures(read_result(result), folder or result.parent):
+            out.print(str(path), soft_wrap=True)
 
 
 def _waits(delays: dict[str, int]) -> str:
@@ -138,34 +137,28 @@ def _waits(delays: dict[str, int]) -> str:
 def _report(result: dict[str, Any], folder: Path, as_json: bool) -> None:
     chosen = {name: result["evaluated"][number] for name, number in result["chosen"].items()}
     if as_json:
-        print_json(
-            {
-                "result": str(folder / "result.json"),
-                "chosen": chosen,
-                "compared": result["chosen_compared"],
-                "held_out": result.get("held_out"),
-            }
-        )
+        print_json({"result": str(folder / "result.json"), "chosen": chosen,
+                    "compared": result["chosen_compared"],
+                    "held_out": result.get("held_out")})  # fmt: skip
         return
-    from rich.table import Table
-
     from falcon_snn.search.result import distinct_pairs, same_chosen
 
-    table = Table("schedule", "accuracy %", "95 % interval", "µs", "random %", "waits")
+    rows = []
     for names in same_chosen(result):  # equal schedules are shown once
-        row = chosen[names[0]]
-        others = [
-            100 * result["evaluated"][entry["schedule"]]["accuracy"]
-            for entry in result["random"][names[0]]["schedules"]
-        ]
-        low, high = row["interval"]
-        table.add_row(
-            ", ".join(names), f"{100 * row['accuracy']:.2f}",
-            f"{100 * low:.2f} .. {100 * high:.2f}",
-            f"{row['latency_us']:.2f}", f"{sum(others) / len(others):.2f}" if others else "-",
-            _waits(row["delays"]),
-        )  # fmt: skip
-    out.print(table)
+        row, random = chosen[names[0]], result["random"][names[0]]["schedules"]
+        others = [100 * result["evaluated"][entry["schedule"]]["accuracy"] for entry in random]
+        rows.append({
+            "names": ", ".join(names), "percent": 100 * row["accuracy"],
+            "ends": [100 * end for end in row["interval"]], "us": row["latency_us"],
+            "random": sum(others) / len(others) if others else None,
+            "waits": _waits(row["delays"]),
+        })  # fmt: skip
+    print_table(
+        "schedule | accuracy % | 95 % interval | µs | random % | waits",
+        "{names} | {percent:.2f} | {ends[0]:.2f} .. {ends[1]:.2f} | {us:.2f} | {random:.2f} | "
+        "{waits}",
+        rows,
+    )  # fmt: skip
     if len(same_chosen(result)) == 1:
         out.print("no wait passed the gates: the three names stand for one schedule")
     for pair in distinct_pairs(result):

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
 from falcon_snn.cli import network_options as options
-from falcon_snn.cli.output import JsonFlag, notice, out, print_json
+from falcon_snn.cli.output import JsonFlag, out, print_json, print_table
 from falcon_snn.errors import FalconError
-from falcon_snn.network.falcon import MODELS, falcon_config
-from falcon_snn.pipeline.sweep import parse_values
 from falcon_snn.workflow import sweep as sweeps
 
 
@@ -18,62 +18,37 @@ def sweep(
     claims: bool = typer.Option(
         False, "--claims", help="Move the inferred constants and test the paper's conclusions."
     ),
-    network: str = options.Network,
-    dataset: str = options.Dataset,
-    schedule: str | None = options.Schedule,
-    delay: list[str] = options.DelayChanges,
-    qk_prefix: int | None = options.QkPrefix,
-    slots: int | None = options.Slots,
-    hardware: str | None = options.Hardware,
-    attention: str | None = options.Attention,
-    graph: Path | None = options.GraphFile,
-    checkpoint: Path | None = options.Checkpoint,
-    pretrained: str | None = options.Pretrained,
+    setup: sweeps.Setup = options.SetupOptions,
     plot: Path | None = typer.Option(None, "--plot", help="Draw the sweep: .png, .svg or .pdf."),
-    style: str = options.Style,
-    formats: str | None = options.Formats,
+    pictures: options.Pictures = options.PictureOptions,
     as_json: bool = JsonFlag,
 ) -> None:
     """Move any value of hardware, network or schedule over a range and time SNN and QNN."""
-    profile = options.choose_profile(hardware, attention)
+    from falcon_snn.pipeline.sweep import parse_values
+    from falcon_snn.report.curves import draw_sweep
+
     if claims:
-        _claims(sweeps.examine_claims(profile), as_json)
+        _claims(sweeps.examine_claims(setup.profile), as_json)
         return
     if not key or not values:
         raise FalconError(
             "name a key and its values, for instance: falcon-snn sweep tile_rows 9:45:9"
         )
-    swept = (
-        falcon_config(network, dataset, slots=7 if slots is None else slots, qk_prefix=qk_prefix)
-        if network in MODELS and (graph, checkpoint, pretrained) == (None, None, None)
-        else options.choose_network(
-            network, dataset, graph, checkpoint, pretrained, slots, qk_prefix
-        )
-    )
-    setup = sweeps.Setup(swept, profile, schedule, tuple(delay))
     points = sweeps.sweep(setup, key, parse_values(key, values))
-    if plot is not None:
-        from falcon_snn.report.curves import draw_sweep
-        from falcon_snn.report.style import drawn_as
-
-        name = setup.timed.schedule(schedule)
-        with drawn_as(style, formats):
-            draw_sweep(plot, key, points, f"{setup.graph.name}, SNN {name}")
-        notice(f"plot: {plot}")
+    # Where delays move, the schedule has no name.
+    moved = key == "delay" or key in setup.graph.boundaries
+    title = setup.graph.name + ("" if moved else f", SNN {setup.schedule}")
+    pictures.draw(plot, draw_sweep, key, points, title)
+    rows = [point._asdict() for point in points]
     if as_json:
-        print_json({"key": key, "points": [point._asdict() for point in points]})
+        print_json({"key": key, "points": rows})
         return
-    from rich.table import Table
-
-    table = Table(key, "SNN µs", "full lookahead", "QNN", "overlapping QNN", "bit-parallel QNN",
-                  "SNN / QNN")  # fmt: skip
-    for point in points:
-        table.add_row(
-            str(point.value), f"{point.snn_us:.2f}", f"{point.full_us:.2f}",
-            f"{point.qnn_us:.2f}", f"{point.overlapped_qnn_us:.2f}",
-            f"{point.bit_parallel_qnn_us:.2f}", f"{point.snn_us / point.qnn_us:.3f}",
-        )  # fmt: skip
-    out.print(table)
+    print_table(
+        f"{key} | SNN µs | full lookahead | QNN | overlapping QNN | bit-parallel QNN | SNN / QNN",
+        "{value} | {snn_us:.2f} | {full_us:.2f} | {qnn_us:.2f} | {overlapped_qnn_us:.2f} | "
+        "{bit_parallel_qnn_us:.2f} | {ratio:.3f}",
+        [row | {"ratio": row["snn_us"] / row["qnn_us"]} for row in rows],
+    )  # fmt: skip
 
 
 def _claims(verdicts: list[sweeps.Verdict], as_json: bool) -> None:
@@ -89,24 +64,18 @@ def _claims(verdicts: list[sweeps.Verdict], as_json: bool) -> None:
         ]
         print_json(rows)
         return
-    from rich.table import Table
-
     out.print("Each for all three networks of the paper; one constant moves at a time.")
-    keys = list(dict.fromkeys(verdict.key for verdict in verdicts))
-    table = Table("claim")
-    for key in keys:
-        values = list(next(verdict.holds for verdict in verdicts if verdict.key == key))
-        table.add_column(f"{key}\n{values[0]} to {values[-1]}")
+    heads = {one.key: f"{one.key}\n{min(one.holds)} to {max(one.holds)}" for one in verdicts}
+    shown = Table("claim", *heads.values())
     for claim in dict.fromkeys(verdict.claim for verdict in verdicts):
-        cells = [_cell(v) for key in keys for v in verdicts if (v.claim, v.key) == (claim, key)]
-        table.add_row(claim.text + ("" if claim.published else " (ours)"), *cells)
-    out.print(table)
+        cells = [_cell(verdict) for verdict in verdicts if verdict.claim == claim]
+        shown.add_row(claim.text + ("" if claim.published else " (ours)"), *cells)
+    out.print(shown)
 
 
-def _cell(verdict: sweeps.Verdict) -> str:
+def _cell(verdict: sweeps.Verdict) -> Text:
     fails = [str(value) for value, holds in verdict.holds.items() if not holds]
     if not fails:
-        return "[green]holds[/]"
-    if len(fails) == len(verdict.holds):
-        return "[red]fails[/]"
-    return f"[red]fails at {', '.join(fails)}[/]"
+        return Text("holds", "green")
+    everywhere = len(fails) == len(verdict.holds)
+    return Text("fails" if everywhere else f"fails at {', '.join(fails)}", "red")

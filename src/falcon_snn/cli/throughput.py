@@ -1,59 +1,38 @@
 """`falcon-snn throughput`: a stream of samples on the same hardware."""
 
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from falcon_snn.cli import network_options as options
-from falcon_snn.cli.output import JsonFlag, notice, out, print_json
+from falcon_snn.cli.output import JsonFlag, out, print_styled, print_table, show
+from falcon_snn.workflow.sweep import Setup
 
 
 def throughput(
-    network: str = options.Network,
-    dataset: str = options.Dataset,
-    schedule: str | None = options.Schedule,
-    delay: list[str] = options.DelayChanges,
-    qk_prefix: int | None = options.QkPrefix,
-    slots: int | None = options.Slots,
-    hardware: str | None = options.Hardware,
-    attention: str | None = options.Attention,
-    graph: Path | None = options.GraphFile,
-    checkpoint: Path | None = options.Checkpoint,
-    pretrained: str | None = options.Pretrained,
+    setup: Setup = options.SetupOptions,
     gantt: Path | None = typer.Option(None, "--gantt", help="Draw the streams: .png, .svg, .pdf."),
-    style: str = options.Style,
-    formats: str | None = options.Formats,
+    pictures: options.Pictures = options.PictureOptions,
     as_json: bool = JsonFlag,
 ) -> None:
     """Say how often a sample can enter, what limits it, and how long each then takes."""
-    from falcon_snn.report.style import drawn_as
     from falcon_snn.report.throughput import draw_streams, throughput_report
 
-    timed = options.choose_network(
-        network, dataset, graph, checkpoint, pretrained, slots, qk_prefix
-    )
-    profile = options.choose_profile(hardware, attention)
-    schedule, name = timed.schedule(schedule), timed.graph.name
-    rows, streams = throughput_report(timed.graph, timed.delays(schedule, delay), profile)
-    if gantt is not None:
-        with drawn_as(style, formats):
-            draw_streams(gantt, f"{name}, SNN {schedule}", streams)
-        notice(f"timeline: {gantt}")
-    if as_json:
-        print_json({"network": name, "schedule": schedule, "streams": rows})
-        return
-    from rich.table import Table
+    name, schedule = setup.graph.name, setup.schedule
+    rows, streams = throughput_report(setup.graph, setup.delays, setup.profile)
+    pictures.draw(gantt, draw_streams, f"{name}, SNN {schedule}", streams)
+    show({"network": name, "schedule": schedule, "streams": rows}, as_json, _print)
 
-    table = Table("", "engines", "limited by", "every µs", "per s", "takes µs",
-                  "calm: every", "takes")  # fmt: skip
-    for row in rows:
-        table.add_row(
-            row["network"], row["engines"], row["limited_by"], f"{row['interval_us']:.2f}",
-            f"{row['samples_per_s']:,.0f}", f"{row['latency_us']:.2f}",
-            f"{row['undisturbed_interval_us']:.2f}", f"{row['latency_alone_us']:.2f}",
-        )  # fmt: skip
-    out.print(f"[bold]{name}[/], SNN {schedule}, continuous inference")
-    out.print(table)
+
+def _print(report: dict[str, Any]) -> None:
+    print_styled((report["network"], "bold"), f", SNN {report['schedule']}, continuous inference")
+    print_table(
+        "| engines | limited by | every µs | per s | takes µs | calm: every | takes",
+        "{network} | {engines} | {limited_by} | {interval_us:.2f} | {samples_per_s:,.0f} | "
+        "{latency_us:.2f} | {undisturbed_interval_us:.2f} | {latency_alone_us:.2f}",
+        report["streams"],
+    )
     out.print(
         "Left: the densest stream, in which stages wait for shared engines. "
         "Calm: the densest one in which a sample is as fast as alone."

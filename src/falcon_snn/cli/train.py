@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 
 from falcon_snn.cli import network_options as options
-from falcon_snn.cli.output import notice
+from falcon_snn.cli.output import WATCH, notice
 from falcon_snn.errors import FalconError
 
 
@@ -13,8 +13,9 @@ def train(
     out: Path = typer.Option(..., help="Folder for checkpoints and curves."),
     network: str = typer.Option(
         "medium",
-        help="tiny, medium, large, kestrel-5, -7 or -9; FILE.py:FUNCTION, a network of your own (a "
-        "torch module or a description); or teacher, a larger float network to distil from.",
+        help="tiny, medium, large, kestrel-5, -7, -9 or -5-small; FILE.py:FUNCTION, a network of "
+        "your own (a torch module or a description); or teacher, a larger float network to distil "
+        "from.",
     ),
     data: str = options.Data,
     words: str | None = typer.Option(
@@ -28,24 +29,26 @@ def train(
     ),
     recipe: str | None = typer.Option(
         None,
-        help="A recipe: a TOML file, or 'small' for small sets; by default 'qnn', or 'teacher'.",
+        help="A recipe: a TOML file, 'small' for small sets, 'chip' for weights of few bits; by "
+        "default 'qnn', or 'teacher'.",
     ),
     slots: int | None = typer.Option(
         None, help="T, the spike slots of a stage; above 8 for a QNN only."
     ),
+    weight_bits: int | None = typer.Option(
+        None, min=2, max=8, help="Bits of an analog weight, such as 3 for xue2020; by default 8."
+    ),
     epochs: int | None = typer.Option(None, min=1, help="Epochs, if not those of the recipe."),
     seed: int = typer.Option(0, min=0, help="Same seed, same weights on the CPU."),
     devices: int = options.Devices,
-    resume: bool = typer.Option(False, help="Continue the run in --out if there is one."),
+    resume: bool = options.Resume,
     init: Path | None = typer.Option(
-        None, help="Start from the weights of this checkpoint; its slots may be others."
+        None, help="Start from the weights of this checkpoint; slots and bits may be others."
     ),
     teacher: list[Path] = options.Teacher,
-    compiled: bool | None = options.Compiled,
 ) -> None:
     """Train a QNN or a teacher; a killed run goes on with --resume to the same weights."""
     from falcon_snn.cli.detect import split_words
-    from falcon_snn.cli.watch import TerminalWatch
     from falcon_snn.data.task import task_classes
     from falcon_snn.workflow.training import train as train_network
 
@@ -56,7 +59,7 @@ def train(
         raise FalconError("--unknown and --silence go with --words; say which words are known")
     result = train_network(
         network, data, out, recipe=recipe, slots=slots, epochs=epochs, seed=seed, devices=devices,
-        resume=resume, init=init, teachers=teacher, classes=classes, compiled=compiled,
-        watch=TerminalWatch(),
+        resume=resume, init=init, teachers=teacher, classes=classes, weight_bits=weight_bits,
+        watch=WATCH,
     )  # fmt: skip
     notice(f"best validation accuracy {result.best_accuracy:.2f} %: {out / 'best.safetensors'}")

@@ -6,33 +6,30 @@ from pathlib import Path
 import typer
 
 from falcon_snn.cli import network_options as options
-from falcon_snn.cli.output import JsonFlag, out, print_json
+from falcon_snn.cli.output import WATCH, JsonFlag, out, print_json
+from falcon_snn.hardware.profile import Profile
 
 
 def verify(
-    checkpoint: Path | None = options.Checkpoint,
-    pretrained: str | None = options.Pretrained,
+    file: Path = options.File,
     data: str | None = typer.Option(
         None, "--data", help="Test clips of a data set; by default inputs are random numbers."
     ),
-    clips: int = typer.Option(2, min=1, help="Inputs, each under every schedule."),
-    schedules: int = typer.Option(4, min=0, help="Random schedules."),
+    clips: int = typer.Option(2, min=1, help="Inputs, each run under every schedule."),
+    schedules: int = typer.Option(4, min=0, help="Random schedules to run."),
     schedule: list[str] = typer.Option(
         [], "--schedule", help="A schedule beside the random ones; may be repeated."
     ),
-    hardware: str | None = options.Hardware,
-    attention: str | None = options.Attention,
-    seed: int = typer.Option(0, help="Of the random schedules and inputs."),
+    profile: Profile = options.Chip,
+    seed: int = typer.Option(0, help="Seed of the random schedules and inputs."),
     as_json: bool = JsonFlag,
 ) -> None:
     """Run a network as SystemVerilog in Verilator; compare every spike and every cycle."""
-    from falcon_snn.cli.watch import TerminalWatch
     from falcon_snn.workflow.verify import verify as execute
 
     found = execute(
-        options.network_file(checkpoint, pretrained), data, clips=clips, schedules=schedules,
-        named=schedule, profile=options.choose_profile(hardware, attention), seed=seed,
-        watch=TerminalWatch(),
+        file, data, clips=clips, schedules=schedules, named=schedule, profile=profile, seed=seed,
+        watch=WATCH,
     )  # fmt: skip
     ran = found.simulated
     if as_json:

@@ -145,7 +145,7 @@ def _opened(path: Path) -> Iterator[Any]:
     import soundfile
 
     try:
-        with soundfile.SoundFile(path) as file:
+        with soundfile.SoundFile(os.fsencode(path)) as file:
             yield file
     except (OSError, soundfile.LibsndfileError) as error:
         if not path.is_file():

@@ -30,6 +30,7 @@ class Augmentation:
     band_masks: int = 0
     band_mask_bands: int = 0  # widest frequency mask
     mixup: float = 0.0  # part of the clips to which another clip is added
+    stream: float = 0.0  # part of the clips that are heard as in a stream, see `data.windows`
     shift_pixels: int = 0  # largest shift to either side, of images along both axes
     flip: float = 0.0  # part of the images that become their mirror image
     crop: float = 0.0  # largest part of an image's side that is cut away
@@ -41,7 +42,7 @@ class Augmentation:
         for name in ("speed", "crop"):
             if getattr(self, name) >= 1:
                 raise FalconError(f"augment.{name} must be below 1")
-        for name in ("noise_probability", "mixup", "flip"):
+        for name in ("noise_probability", "mixup", "stream", "flip"):
             if getattr(self, name) > 1:
                 raise FalconError(f"augment.{name} must be at most 1")
         if self.noise_snr_high_db < self.noise_snr_low_db:
@@ -62,7 +63,7 @@ def check_sound(settings: Augmentation) -> None:
 
 def check_samples(settings: Augmentation, shape: tuple[int, ...]) -> None:
     """Refuse what does not fit images and arrays, of which `shape` is one sample."""
-    sound = ("speed", "shift_ms", "noise_probability", "time_masks", "band_masks")
+    sound = ("speed", "shift_ms", "noise_probability", "time_masks", "band_masks", "stream")
     _refuse(settings, sound, "images or arrays")
     if len(shape) == 1:
         _refuse(settings, ("flip", "crop"), "signals of one axis")
@@ -81,11 +82,11 @@ def augment_waves(
 ) -> Tensor:
     """Speed, shift and noise for clips, float [B, samples]; `noise` is float [samples]."""
     if settings.speed or settings.shift_ms:
-        speed = 1.0 + settings.speed * _symmetric(len(waves), generator)
-        shift = settings.shift_ms / 1000 * RATE_HZ * _symmetric(len(waves), generator)
+        speed = 1.0 + settings.speed * symmetric(len(waves), generator)
+        shift = settings.shift_ms / 1000 * RATE_HZ * symmetric(len(waves), generator)
         waves = warp(waves, speed, shift)
     if settings.noisy:
-        waves = waves + _noise(waves, settings, noise, generator)
+        waves = waves + some_noise(waves, waves.shape[1], settings, noise, generator)
     return waves
 
 
@@ -109,7 +110,7 @@ def augment_samples(x: Tensor, settings: Augmentation, generator: torch.Generato
         for axis in range(1, min(x.ndim, 3)):
             x = _shift(x, axis, settings.shift_pixels, generator)
     if settings.flip:
-        mirrored = _uniform(len(x), generator) < settings.flip
+        mirrored = uniform(len(x), generator) < settings.flip
         x = torch.where(_over(mirrored, x), x.flip(2), x)
     return x
 
@@ -122,7 +123,7 @@ def mix(
     s is drawn from 0 to 1/2, so a clip's own word stays the stronger one.
     """
     other = torch.randperm(len(x), generator=generator, device=generator.device)
-    share = 0.5 * _uniform(len(x), generator) * (_uniform(len(x), generator) < mixup)
+    share = 0.5 * uniform(len(x), generator) * (uniform(len(x), generator) < mixup)
     return (
         torch.lerp(x.float(), x[other].float(), _over(share, x)),
         torch.lerp(targets, targets[other], share[:, None]),
@@ -158,9 +159,9 @@ def _shift(x: Tensor, axis: int, most: int, generator: torch.Generator) -> Tenso
 
 def _crop(x: Tensor, most: float, generator: torch.Generator) -> Tensor:
     """A random window of each image, its side 1 - most to 1 of the image's, at full size again."""
-    side = 1 - most * _uniform(len(x), generator)
+    side = 1 - most * uniform(len(x), generator)
     # In coordinates from -1 to 1, as affine_grid has them, the window's centre can move this far.
-    centre = [(1 - side) * _symmetric(len(x), generator) for _ in range(2)]
+    centre = [(1 - side) * symmetric(len(x), generator) for _ in range(2)]
     none = torch.zeros_like(side)
     window = torch.stack([side, none, centre[0], none, side, centre[1]], dim=1).view(-1, 2, 3)
     channels = x.float()[:, None] if x.ndim == 3 else x.float().permute(0, 3, 1, 2)
@@ -169,17 +170,24 @@ def _crop(x: Tensor, most: float, generator: torch.Generator) -> Tensor:
     return cut[:, 0] if x.ndim == 3 else cut.permute(0, 2, 3, 1)
 
 
-def _noise(
-    waves: Tensor, settings: Augmentation, noise: Tensor, generator: torch.Generator
+def some_noise(
+    signal: Tensor,
+    samples: int,
+    settings: Augmentation,
+    noise: Tensor,
+    generator: torch.Generator,
 ) -> Tensor:
-    """A random piece of the noise for a random part of the clips, at a random level."""
-    clips, samples = waves.shape
-    chosen = _uniform(clips, generator) < settings.noise_probability
-    drawn = _uniform(clips, generator)
-    pieces = noise_pieces(noise, _uniform(clips, generator), samples)
+    """A random piece of the noise for a random part of the clips, at a random level.
+
+    Where the level is a ratio, it is to the power of `signal`, [B, any].
+    """
+    clips = len(signal)
+    chosen = uniform(clips, generator) < settings.noise_probability
+    drawn = uniform(clips, generator)
+    pieces = noise_pieces(noise, uniform(clips, generator), samples)
     low, high = settings.noise_snr_low_db, settings.noise_snr_high_db
     if high:
-        level = snr_level(waves, pieces, low + (high - low) * drawn)
+        level = snr_level(signal, pieces, low + (high - low) * drawn)
     else:
         level = drawn * settings.noise_level
     return (level * chosen)[:, None] * pieces
@@ -201,8 +209,8 @@ def snr_level(waves: Tensor, pieces: Tensor, snr_db: Tensor) -> Tensor:
 
 def _mask(clips: int, size: int, widest: int, generator: torch.Generator) -> Tensor:
     """Per clip one run of up to `widest` places, bool [clips, size]."""
-    width = (_uniform(clips, generator) * (min(widest, size) + 1)).long()
-    start = (_uniform(clips, generator) * (size - width + 1)).long()
+    width = (uniform(clips, generator) * (min(widest, size) + 1)).long()
+    start = (uniform(clips, generator) * (size - width + 1)).long()
     place = torch.arange(size, device=generator.device)
     return (place >= start[:, None]) & (place < (start + width)[:, None])
 
@@ -212,9 +220,11 @@ def _over(values: Tensor, x: Tensor) -> Tensor:
     return values.view(-1, *[1] * (x.ndim - 1))
 
 
-def _uniform(count: int, generator: torch.Generator) -> Tensor:
+def uniform(count: int, generator: torch.Generator) -> Tensor:
+    """Random numbers in 0..1."""
     return torch.rand(count, generator=generator, device=generator.device)
 
 
-def _symmetric(count: int, generator: torch.Generator) -> Tensor:
-    return 2.0 * _uniform(count, generator) - 1.0
+def symmetric(count: int, generator: torch.Generator) -> Tensor:
+    """Random numbers in -1..1."""
+    return 2.0 * uniform(count, generator) - 1.0

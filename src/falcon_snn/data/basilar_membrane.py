@@ -54,9 +54,7 @@ def bins_of(samples: int) -> int:
     return samples // 2 + 1
 
 
-def transfer_function(
-    samples: int, rate_hz: int, channels: NDArray[np.int_] | None = None
-) -> Complex:
+def transfer_function(samples: int, rate_hz: int) -> Complex:
     """v(c) = 2 omega / xi(c) p(c) z / p(0) as complex128 [channels, bins]."""
     from scipy.special import hankel1, jv, yv
 
@@ -93,10 +91,8 @@ def transfer_function(
     z = np.sqrt(2 * STIFFNESS / HEIGHT) * (1j * jv(0, k) + yv(0, k)) / (jv(1, k) - 1j * yv(1, k))
     at_base = z / pressure(0.0, xi_base)
 
-    positions_cm = np.linspace(0, LENGTH_CM, CHANNELS)
-    chosen = positions_cm if channels is None else positions_cm[channels]
-    transfer = np.empty((len(chosen), len(omega)), np.complex128)
-    for row, c in enumerate(chosen):
+    transfer = np.empty((CHANNELS, len(omega)), np.complex128)
+    for row, c in enumerate(np.linspace(0, LENGTH_CM, CHANNELS)):
         xi = impedance(c)
         transfer[row] = 2 * omega / xi * pressure(c, xi) * at_base
     return transfer

@@ -36,8 +36,10 @@ class Recordings(Protocol):
     def lengths(self) -> NDArray[np.int64]:
         """Samples of each clip at 16 kHz."""
 
-    def read_into(self, out: NDArray[np.int16], advance: Callable[[int], None]) -> None:
-        """Read every clip into its row of `out` (zeros)."""
+    def read_into(
+        self, out: NDArray[np.int16], advance: Callable[[int], None], first: int = 0
+    ) -> None:
+        """Read as many clips as `out` (zeros) has rows, from the first one on."""
 
     def noise_files(self) -> list[Path]:
         """Recordings of background noise that come with the set."""

@@ -38,7 +38,7 @@ Kind = Literal["recordings", "spikes", "arrays", "images"]
 # Part of every cache key: raise it when decoding changes.
 _FORMAT = "1"
 _FEATURES_VERSION = "2"  # of the features alone: 1 was float32
-_FEATURES_AT_ONCE = 256
+_FEATURES_AT_ONCE = 64
 _ACCEPTED = (
     "a folder of word/name.wav, a packed set, a folder of class/name.png (jpg, bmp, webp), "
     "SSC files (.h5) and arrays (.npz)"
@@ -183,21 +183,33 @@ def load_noise(source: str | Path) -> Tensor:
 
 
 def read_recordings(
-    recordings: Recordings, *, advance: Advance = lambda clips: None
+    recordings: Recordings, split: str | None = None, *, advance: Advance = lambda clips: None
 ) -> tuple[NDArray[np.int16], NDArray[np.int64]]:
-    """All clips of a set, int16 [N, 16000 or more], and their lengths in samples."""
-    clips = len(recordings.clips)
+    """The clips of a split, or all, int16 [N, 16000 or more], and their lengths in samples."""
+    rows = range(len(recordings.clips)) if split is None else _rows(recordings, split)
 
     def fill_lengths(out: NDArray[np.int64]) -> None:
         out[:] = recordings.lengths()
 
     def fill_waves(out: NDArray[np.int16]) -> None:
-        log.warning("reading %s clips, once; they are kept in %s", f"{clips:,}", cache_folder())
-        recordings.read_into(out, advance)
+        log.warning("reading %s clips, once; they are kept in %s", f"{len(rows):,}", cache_folder())
+        recordings.read_into(out, advance, rows.start)
 
-    lengths = cached_array(f"{_key(recordings)}-lengths", (clips,), np.int64, fill_lengths)
-    shape = (clips, max(CLIP_SAMPLES, int(lengths.max())))
-    return cached_array(f"{_key(recordings)}-waves", shape, np.int16, fill_waves), lengths
+    every = (len(recordings.clips),)
+    lengths = cached_array(f"{_key(recordings)}-lengths", every, np.int64, fill_lengths)
+    shape = (len(rows), max(CLIP_SAMPLES, int(lengths.max())))
+    name = f"{_key(recordings)}-waves" + ("" if split is None else f"-{split}")
+    return cached_array(name, shape, np.int16, fill_waves), lengths[rows.start : rows.stop]
+
+
+def _rows(recordings: Recordings, split: str) -> range:
+    """Where the clips of a split are; they are in the order of their splits."""
+    rows = [row for row, clip in enumerate(recordings.clips) if clip.split == split]
+    if not rows:
+        raise FalconError(
+            f"no {split} clips among the {len(recordings.clips)} of this set; add recordings"
+        )
+    return range(rows[0], rows[-1] + 1)
 
 
 def _key(recordings: Recordings) -> str:
@@ -206,20 +218,17 @@ def _key(recordings: Recordings) -> str:
 
 def _load_waves(recordings: Recordings, split: str, advance: Advance) -> Waves:
     """The recordings of a split."""
-    clips = recordings.clips
-    rows = [row for row, clip in enumerate(clips) if clip.split == split]
-    if not rows:
-        raise FalconError(f"no {split} clips among the {len(clips)} of this set; add recordings")
-    waves, lengths = read_recordings(recordings, advance=advance)
-    part = slice(rows[0], rows[-1] + 1)  # clips are in the order of their splits
-    words = word_list(clips)
+    rows = _rows(recordings, split)
+    clips = recordings.clips[rows.start : rows.stop]
+    waves, lengths = read_recordings(recordings, split, advance=advance)
+    words = word_list(recordings.clips)
     label_of = {word: label for label, word in enumerate(words)}
     return Waves(
-        waves=torch.from_numpy(waves[part]),
-        lengths=torch.from_numpy(lengths[part]),
-        labels=torch.tensor([label_of[clip.word] for clip in clips[part]]),
-        names=[clip.file for clip in clips[part]],
-        speakers=[clip.speaker for clip in clips[part]],
+        waves=torch.from_numpy(waves),
+        lengths=torch.from_numpy(lengths),
+        labels=torch.tensor([label_of[clip.word] for clip in clips]),
+        names=[clip.file for clip in clips],
+        speakers=[clip.speaker for clip in clips],
         words=words,
     )
 

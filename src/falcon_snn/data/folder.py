@@ -59,23 +59,23 @@ class FolderSet:
             raise FalconError(f"{files[longest]}: longer than {LONGEST_S} s; cut it to one word")
         return lengths
 
-    def read_into(self, out: NDArray[np.int16], advance: Callable[[int], None]) -> None:
+    def read_into(
+        self, out: NDArray[np.int16], advance: Callable[[int], None], first: int = 0
+    ) -> None:
         """One line of notice says how many recordings had to be resampled or mixed."""
 
         def one(row: int) -> str:
-            wave, change = read_and_change(self.folder / self.clips[row].file)
+            path = self.folder / self.clips[first + row].file
+            wave, change = read_and_change(path)
             if len(wave) > out.shape[1]:
-                raise FalconError(
-                    f"{self.folder / self.clips[row].file}: longer than its header says; save it "
-                    "again"
-                )
+                raise FalconError(f"{path}: longer than its header says; save it again")
             out[row, : len(wave)] = to_int16(wave)
             advance(1)
             return change
 
-        changes = [change for change in in_parallel(one, range(len(self.clips))) if change]
+        changes = [change for change in in_parallel(one, range(len(out))) if change]
         if changes:
-            counts = f"{len(changes)} of {len(self.clips)} recordings"
+            counts = f"{len(changes)} of {len(out)} recordings"
             log.warning("%s: %s: %s", self.folder, counts, "; ".join(sorted(set(changes))))
 
     def noise_files(self) -> list[Path]:
@@ -137,7 +137,7 @@ def _say_once(folder: Path, rule: str, shared: int) -> None:
         if rule == "speaker"
         else "clips are set aside for validation and test"
     )
-    overlap = f"; {shared} speakers are in more than one of the parts" if shared else ""
+    overlap = f"; speakers who are in more than one part: {shared}" if shared else ""
     log.warning("%s: too few speakers for the published split, so %s%s", folder, how, overlap)
 
 

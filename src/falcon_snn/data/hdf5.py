@@ -7,17 +7,20 @@ data, padded to eight. Index 0 is the free rest. The library walks the objects b
 size of 0 it does so forever.
 """
 
+from __future__ import annotations
+
 import mmap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
-from typing import Any
-
-import h5py
+from typing import TYPE_CHECKING, Any
 
 from falcon_snn.errors import FalconError
 from falcon_snn.files import replacing
+
+if TYPE_CHECKING:
+    import h5py
 
 _HEAP, _HEAP_HEADER, _OBJECT_HEADER = b"GCOL\x01", 16, 16
 _RATIO = 1032  # how many times its size deflated data can become
@@ -26,6 +29,8 @@ _RATIO = 1032  # how many times its size deflated data can become
 @contextmanager
 def opened_hdf5(path: Path, layout: str) -> Iterator[h5py.File]:
     """An HDF5 file for reading; whatever is wrong with it becomes one line that names it."""
+    import h5py
+
     try:
         _check_heaps(path)
         with h5py.File(path, "r") as file:
@@ -41,7 +46,7 @@ def opened_hdf5(path: Path, layout: str) -> Iterator[h5py.File]:
 
 
 @contextmanager
-def hdf5_target(path: Path) -> Iterator["Target"]:
+def hdf5_target(path: Path) -> Iterator[Target]:
     """Something for the library to write a new file to, which appears whole or not at all."""
     with replacing(path) as temporary, temporary.open("w+b", buffering=0) as opened:
         target = Target(temporary, opened)
@@ -87,6 +92,8 @@ class Target:
 
 def rows(file: h5py.File, key: str, kinds: str) -> Any:
     """A data set of one axis whose numpy kind (or that of its ragged rows) is one of `kinds`."""
+    import h5py
+
     found = file[key]
     if not isinstance(found, h5py.Dataset) or found.ndim != 1:
         raise KeyError(f"'{key}' is not a list")
@@ -119,6 +126,8 @@ def _check_heaps(path: Path) -> None:
 
 def _check_sizes(path: Path, file: h5py.File) -> None:
     """Refuse data sets that are larger than the file can hold, or of an invalid type."""
+    import h5py
+
     most = _RATIO * path.stat().st_size
 
     def check(name: str, found: object) -> None:

@@ -7,7 +7,6 @@ double, and a clip's noise depends on its place in the split alone.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -26,12 +25,17 @@ LIMIT_DB = 100.0
 _AT_ONCE = 256
 
 
+def demand_ratio(snr_db: float) -> None:
+    """Refuse what is no signal-to-noise ratio; long jobs ask before they begin."""
+    if not abs(snr_db) <= LIMIT_DB:
+        raise FalconError(f"--noise is {snr_db}; give a ratio from -100 to 100 dB")
+
+
 def with_noise(
     source: str, split: str, examples: Examples, indices: Sequence[int], snr_db: float
 ) -> Examples:
     """Clips with noise; `indices` are their places in the split."""
-    if not (isfinite(snr_db) and abs(snr_db) <= LIMIT_DB):
-        raise FalconError(f"--noise is {snr_db}; give a ratio from -100 to 100 dB")
+    demand_ratio(snr_db)
     if examples.kind == "spikes":
         raise FalconError("--noise: spikes take no noise; use recordings, images or arrays")
     if examples.kind == "recordings":

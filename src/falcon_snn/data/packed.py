@@ -66,15 +66,18 @@ class PackedSet:
     def lengths(self) -> NDArray[np.int64]:
         return np.array([place.length for place in self.places], dtype=np.int64)
 
-    def read_into(self, out: NDArray[np.int16], advance: Callable[[int], None]) -> None:
-        """Decode all chunks side by side; the decoder runs outside Python's lock, so threads do."""
+    def read_into(
+        self, out: NDArray[np.int16], advance: Callable[[int], None], first: int = 0
+    ) -> None:
+        """Decode chunks side by side; the decoder runs outside Python's lock, so threads do."""
+        places = self.places[first : first + len(out)]
         rows_of: dict[str, list[int]] = {}
-        for row, place in enumerate(self.places):
+        for row, place in enumerate(places):
             rows_of.setdefault(place.chunk, []).append(row)
 
         def one(chunk: str) -> None:
-            rows = sorted(rows_of[chunk], key=lambda row: self.places[row].start)
-            _decode_chunk(self.folder / chunk, rows, self.places, out, advance)
+            rows = sorted(rows_of[chunk], key=lambda row: places[row].start)
+            _decode_chunk(self.folder / chunk, rows, places, out, advance)
 
         in_parallel(one, sorted(rows_of))
 
@@ -120,7 +123,7 @@ def _decode_chunk(
     # `window` is a part of the decoded stream that begins at sample `offset`.
     window, offset = np.zeros(0, np.int16), 0
     try:
-        with soundfile.SoundFile(path) as file:
+        with soundfile.SoundFile(os.fsencode(path)) as file:
             if file.samplerate != RATE_HZ or file.channels != 1:
                 raise FalconError(f"{path}: a chunk must be mono at {RATE_HZ} Hz; pack it again")
             for row in rows:
@@ -194,5 +197,5 @@ def _opus(path: Path, bitrate_kbps: float) -> Any:
     # libsndfile maps its compression level 1..0 to 6..256 kbit/s.
     level = 1.0 - (bitrate_kbps - 6.0) / 250.0
     return soundfile.SoundFile(
-        path, "w", RATE_HZ, 1, format="OGG", subtype="OPUS", compression_level=level
+        os.fsencode(path), "w", RATE_HZ, 1, format="OGG", subtype="OPUS", compression_level=level
     )

@@ -19,7 +19,7 @@ SCENE_S = 30
 KEYWORD_SHARE = 0.5  # of the words in a scene, where there are others
 PAUSE_S = (0.3, 2.0)
 WORD_LEVEL = 0.05  # of a word's samples, root mean square
-_FADE_SAMPLES = 160  # a clip's own background begins and ends softly
+FADE_SAMPLES = 160  # a clip's own background begins and ends softly
 
 
 @dataclass(frozen=True)
@@ -97,11 +97,11 @@ def _clip(waves: Waves, row: int) -> tuple[NDArray[np.float64], float, float]:
     """A clip at the level of all words, and where its word begins and ends."""
     length = max(int(waves.lengths[row]), FFT_SAMPLES)
     wave = waves.waves[row, :length].double() / 32768.0
-    start_s, end_s = word_span(log_frames(wave.unfold(0, FFT_SAMPLES, HOP_SAMPLES)))
+    start_s, end_s = map(float, word_span(log_frames(wave.unfold(0, FFT_SAMPLES, HOP_SAMPLES))))
     clip = wave.numpy().copy()
     part = clip[int(start_s * RATE_HZ) : int(end_s * RATE_HZ)]
     clip *= WORD_LEVEL / max(float(np.sqrt(np.square(part).mean())), 1e-5)
-    fade = np.linspace(0.0, 1.0, _FADE_SAMPLES)
-    clip[:_FADE_SAMPLES] *= fade
-    clip[-_FADE_SAMPLES:] *= fade[::-1]
+    fade = np.linspace(0.0, 1.0, FADE_SAMPLES)
+    clip[:FADE_SAMPLES] *= fade
+    clip[-FADE_SAMPLES:] *= fade[::-1]
     return clip, start_s, end_s

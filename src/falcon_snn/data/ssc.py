@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 
@@ -132,6 +131,8 @@ def write_ssc(
 
     Units and times are taken clip by clip, so a large set need never be in memory.
     """
+    import h5py
+
     order = {speaker: number for number, speaker in enumerate(sorted(set(speakers)))}
     with hdf5_target(path) as target, h5py.File(target, "w") as file:
         unit_rows, time_rows = (

@@ -5,6 +5,7 @@ samples, and only the normalisation, which is the window's own, is done anew.
 """
 
 from dataclasses import dataclass
+from math import log
 
 import numpy as np
 import torch
@@ -23,9 +24,10 @@ from falcon_snn.data.features import (
 )
 
 FRAME_S = HOP_SAMPLES / RATE_HZ
-_DECIBEL = 10 / np.log(10)
+_DECIBEL = 10 / log(10)
 _BELOW_PEAK_DB = 25.0  # quieter frames are no part of a word
 _GAP_FRAMES = 15  # a pause within a word
+_LATELY_FRAMES = 48  # the last half second of a window
 
 
 @dataclass(frozen=True)
@@ -33,10 +35,11 @@ class Windows:
     """Windows of one second, in the order of their ends."""
 
     logs: Tensor  # float64 [window, frame, band], not normalised
+    lately: NDArray[np.bool_]  # whether something is loud in the last half second of each
     end_s: NDArray[np.float64]  # where each ends in the stream
 
-    def features(self, part: slice = slice(None)) -> Tensor:
-        """What a network reads of them, or of a part, float32 [window, frame, band]."""
+    def features(self, part: slice | NDArray[np.int64] = slice(None)) -> Tensor:
+        """What a network reads of them, or of some, float32 [window, frame, band]."""
         return normalised(self.logs[part]).float()
 
     def __len__(self) -> int:
@@ -69,34 +72,42 @@ class StreamFeatures:
         starts = self._first + self.every * np.arange(count)
         end_s = ((starts + FRAMES - 1) * HOP_SAMPLES + FFT_SAMPLES) / RATE_HZ
         logs = torch.zeros(0, FRAMES, BANDS, dtype=torch.float64)
+        lately = np.zeros(0, bool)
         if count:
             logs = self._logs.unfold(0, FRAMES, self.every).transpose(1, 2)
+            loud = _loud(loudness(self._logs).unfold(0, FRAMES, self.every))
+            lately = loud[:, -_LATELY_FRAMES:].any(dim=1).numpy()
             self._logs = self._logs[count * self.every :].clone()
             self._first += count * self.every
-        return Windows(logs, end_s)
+        return Windows(logs, lately, end_s)
 
 
-def loudness(logs: Tensor) -> NDArray[np.float64]:
+def loudness(logs: Tensor) -> Tensor:
     """The power of frames [..., band] in decibel."""
-    power: NDArray[np.float64] = _DECIBEL * logs.logsumexp(dim=-1).numpy()
-    return power
+    return _DECIBEL * logs.logsumexp(dim=-1)
 
 
-def loud_frames(level_db: NDArray[np.float64]) -> tuple[int, int]:
-    """Where a word is: the first and the last frame of what is loud about the loudest frame."""
-    peak = int(level_db.argmax())
-    quiet = float(np.percentile(level_db, 10))
-    least = max(level_db[peak] - _BELOW_PEAK_DB, (quiet + level_db[peak]) / 2)
-    loud = np.flatnonzero(level_db >= least)
-    at = int(np.searchsorted(loud, peak))
-    gaps = np.flatnonzero(np.diff(loud) > _GAP_FRAMES)
-    first = loud[gaps[gaps < at][-1] + 1] if (gaps < at).any() else loud[0]
-    last = loud[gaps[gaps >= at][0]] if (gaps >= at).any() else loud[-1]
-    return int(first), int(last)
+def _loud(level_db: Tensor) -> Tensor:
+    """Which of the frames [..., frame] stand out."""
+    peak_db = level_db.amax(dim=-1, keepdim=True)
+    quiet_db = level_db.quantile(0.1, dim=-1, keepdim=True)
+    return level_db >= torch.maximum(peak_db - _BELOW_PEAK_DB, (quiet_db + peak_db) / 2)
 
 
-def word_span(logs: Tensor) -> tuple[float, float]:
-    """Start and end in seconds of the word in a clip's or window's frames [frame, band]."""
+def loud_frames(level_db: Tensor) -> tuple[Tensor, Tensor]:
+    """Where words are in frames [..., frame]: the first and the last of what is loud about the
+    loudest frame."""
+    loud, peak = _loud(level_db), level_db.argmax(dim=-1, keepdim=True)
+    frame = torch.arange(level_db.shape[-1], device=level_db.device)
+    before = torch.where(loud, frame, -_GAP_FRAMES).cummax(dim=-1).values.roll(1, dims=-1)
+    # A long pause before a loud frame begins another run of them; the word is the peak's own.
+    run = (loud & (frame - before > _GAP_FRAMES)).cumsum(dim=-1)
+    word = loud & (run == run.gather(-1, peak))
+    return torch.where(word, frame, len(frame)).amin(dim=-1), (word * frame).amax(dim=-1)
+
+
+def word_span(logs: Tensor) -> tuple[Tensor, Tensor]:
+    """Start and end in seconds of the words in frames of clips or windows [..., frame, band]."""
     first, last = loud_frames(loudness(logs))
     # A frame is 30 ms long and stands for the 10 ms in its middle.
     middle_s = (FFT_SAMPLES - HOP_SAMPLES) / 2 / RATE_HZ

@@ -71,19 +71,19 @@ def waves_for(source: str, split: str, classes: Sequence[str] | None) -> Waves:
     if classes is None or not _can_be(source, waves.words, classes):
         return waves
     rows, labels, spare = _chosen(waves.names, waves.labels, waves.words, classes, split)
-    held, lengths = waves.waves[rows], waves.lengths[rows]
+    samples, lengths = waves.waves[rows], waves.lengths[rows]
     names, speakers = ([each[row] for row in rows] for each in (waves.names, waves.speakers))
     if SILENCE in classes:
         pieces = silence(source, split, _negatives(labels, classes))
-        wide = np.zeros((len(pieces), held.shape[1]), np.int16)
+        wide = np.zeros((len(pieces), samples.shape[1]), np.int16)
         wide[:, :CLIP_SAMPLES] = pieces
         label = torch.full((len(pieces),), list(classes).index(SILENCE))
-        held, labels = torch.cat([held, torch.from_numpy(wide)]), torch.cat([labels, label])
+        samples, labels = torch.cat([samples, torch.from_numpy(wide)]), torch.cat([labels, label])
         lengths = torch.cat([lengths, torch.full((len(pieces),), CLIP_SAMPLES)])
         names += _silence_names(len(pieces))
         speakers += _silence_names(len(pieces))
     return replace(
-        waves, waves=held, lengths=lengths, labels=labels, names=names, speakers=speakers,
+        waves, waves=samples, lengths=lengths, labels=labels, names=names, speakers=speakers,
         words=tuple(classes), spare=spare,
     )  # fmt: skip
 
@@ -115,24 +115,24 @@ def _part(wave: NDArray[np.float32], split: str) -> NDArray[np.float32]:
     )
 
 
-def _can_be(source: str, held: Sequence[str], classes: Sequence[str]) -> bool:
+def _can_be(source: str, known: Sequence[str], classes: Sequence[str]) -> bool:
     """Whether a set of recordings has all words of a task that is not the set itself."""
     words = set(classes) - set(NO_WORDS)
-    if tuple(held) == tuple(classes) or not words <= set(held):
+    if tuple(known) == tuple(classes) or not words <= set(known):
         return False
     if kind_of(find_source(source)) != "recordings":
         return False
     if not set(NO_WORDS) & set(classes):
-        log.warning("only the clips of %d of the %d words are taken", len(words), len(held))
+        log.warning("only the clips of %d of the %d words are taken", len(words), len(known))
     return True
 
 
 def _chosen(
-    names: Sequence[str], labels: Tensor, held: Sequence[str], classes: Sequence[str], split: str
+    names: Sequence[str], labels: Tensor, known: Sequence[str], classes: Sequence[str], split: str
 ) -> tuple[list[int], Tensor, int]:
     """Rows of a split, their new labels, and how many of unknown words an epoch leaves out."""
     new = {word: number for number, word in enumerate(classes) if word not in NO_WORDS}
-    said = [held[label] for label in labels.tolist()]
+    said = [known[label] for label in labels.tolist()]
     rows = [row for row, word in enumerate(said) if word in new]
     if not rows:
         raise FalconError(f"no {split} clips of these words; choose others")

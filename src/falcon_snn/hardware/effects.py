@@ -50,6 +50,9 @@ def effects(profile: Profile, weight_bits: int) -> dict[str, Profile]:
             alone, stuck_hrs_rate=profile.stuck_hrs_rate, stuck_lrs_rate=profile.stuck_lrs_rate
         ),
         "both and offset": replace(precision, offset_steps=profile.offset_steps),
+        "both, untrimmed offset": replace(
+            precision, offset_steps=profile.offset_steps, offset_trim="none"
+        ),
         "wires": replace(alone, column_ohm=profile.column_ohm, row_ohm=profile.row_ohm),
     }  # fmt: skip
     seen, kept = [alone, profile], {}

@@ -2,27 +2,20 @@
 
 import json
 import os
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fractions import Fraction
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from falcon_snn.errors import FalconError
 from falcon_snn.files import parse_toml, read_text
 from falcon_snn.hardware.cells import SIGMAS
+from falcon_snn.hardware.keys import TAGS, Key, ValueSource, keys_of
 
-TAGS = ("measured", "inferred", "fitted", "assumed")
 RANGES = ("exact", "unit", "least-squares", "quantile")  # see `network/calibrate.py`
-
-
-class ValueSource(NamedTuple):
-    """Where a value comes from."""
-
-    tag: str  # one of TAGS
-    text: str
 
 
 def _number(section: str, low: float, high: float, meaning: str, **more: Any) -> Any:
@@ -90,6 +83,10 @@ class Profile:
     offset_steps: float = _number(
         "errors", 0, 100, "sigma of a converter's offset, in its steps", default=0.0
     )
+    offset_trim: str = _choice(
+        "errors", ("none", "silent"), "silent: what a column gives without spikes is subtracted",
+        default="none",
+    )  # fmt: skip
     on_off_ratio: float = _number(
         "errors", 1.01, 1e12, "conductance of LRS over that of HRS", default=1e12
     )
@@ -242,36 +239,6 @@ class Profile:
         return self.access_cycles(self.accesses(inner) * self.turns(copies)) + self.hand_over_cycles
 
 
-class Key(NamedTuple):
-    """What a profile key may hold, read off the dataclass."""
-
-    name: str
-    section: str
-    kind: type
-    optional: bool
-    default: Any  # what it is in a file that leaves it out, if not None
-    limits: tuple[float, float] | None
-    choices: tuple[str, ...] | None
-    meaning: str
-
-    @property
-    def allowed(self) -> str:
-        if self.choices is not None:
-            return "allowed: " + ", ".join(f'"{choice}"' for choice in self.choices)
-        assert self.limits is not None
-        noun = "whole number" if self.kind is int else "number"
-        return f"allowed: a {noun} from {self.limits[0]:g} to {self.limits[1]:g}"
-
-    def accepts(self, value: object) -> bool:
-        if self.choices is not None:
-            return value in self.choices
-        wanted = int if self.kind is int else (int, float)
-        if isinstance(value, bool) or not isinstance(value, wanted):
-            return False
-        assert self.limits is not None
-        return self.limits[0] <= value <= self.limits[1]
-
-
 def with_value(profile: Profile, key: str, value: Any) -> Profile:
     """The profile with one value changed, by the name of its key."""
     changes: dict[str, Any] = {key: value}
@@ -284,25 +251,7 @@ def differences(first: Profile, second: Profile) -> dict[str, tuple[Any, Any]]:
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def _keys() -> dict[str, Key]:
-    kinds = {int: int, float: float, str: str, float | None: float}
-    return {
-        item.name: Key(
-            item.name,
-            item.metadata["section"],
-            kinds[item.type],  # type: ignore[index]
-            item.type == float | None,
-            None if item.default is MISSING else item.default,
-            item.metadata.get("range"),
-            item.metadata.get("choices"),
-            item.metadata["meaning"],
-        )
-        for item in fields(Profile)
-        if "section" in item.metadata
-    }
-
-
-KEYS = _keys()
+KEYS = keys_of(Profile)
 SECTIONS = tuple(dict.fromkeys(key.section for key in KEYS.values()))
 
 

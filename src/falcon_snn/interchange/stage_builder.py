@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from falcon_snn.errors import FalconError
-from falcon_snn.pipeline.graph import Stage
+from falcon_snn.pipeline.graph import TimedStage
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Signal:
 class StageBuilder:
     """Collects stages. A method takes a layer's name and what flows in, gives what flows out."""
 
-    stages: list[Stage] = field(default_factory=list)
+    stages: list[TimedStage] = field(default_factory=list)
 
     def weigh(self, name: str, x: Signal, weights: LayerWeights, positions: int) -> Signal:
         if not x.is_spikes:
@@ -88,14 +88,14 @@ class StageBuilder:
     def fire(self, name: str, x: Signal) -> Signal:
         before = tuple(self._stream(name, part) for part in (x.parts or (x,)))
         kind = "neuron" if len(before) == 1 else "residual"
-        self.stages.append(Stage(name, kind, before))
+        self.stages.append(TimedStage(name, kind, before))
         return Signal(stage=name)
 
     def count(self, name: str, x: Signal) -> Signal:
         """A number from all slots: readout without spikes."""
         if x.weights is None:
             raise FalconError(f"layer '{name}' integrates no layer of weights; put one before it")
-        self.stages.append(Stage(name, "quantise", (self._stream(name, x),)))
+        self.stages.append(TimedStage(name, "quantise", (self._stream(name, x),)))
         return Signal(stage=name)
 
     def finish(self, x: Signal) -> None:
@@ -113,7 +113,7 @@ class StageBuilder:
                 )
             return x.stage
         window = x.window.then(x.weights.window)
-        stage = Stage(
+        stage = TimedStage(
             x.layer, "analog", (x.stage,), inner=x.weights.channels * prod(window.kernel),
             columns=x.weights.columns, copies=x.positions * x.weights.arrays,
         )  # fmt: skip

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from falcon_snn.errors import FalconError
 from falcon_snn.interchange.torch_reader import Op, spiking
-from falcon_snn.network.operations import Fire, Readout, Source, Term
+from falcon_snn.network.operations import Fire, FireTerm, Readout, Source
 from falcon_snn.network.product import Pair, Product, Shape
 from falcon_snn.network.stage import Stage
 from falcon_snn.pipeline.graph import INPUT
@@ -175,7 +175,7 @@ class StageWriter:
             self.stages.append(Source(name, self.input, layer.product))
             self.scaling = False
         else:
-            terms = (Term(t.reads, t.layer.product if t.layer else None) for t in x.terms)
+            terms = (FireTerm(t.reads, t.layer.product if t.layer else None) for t in x.terms)
             self.stages.append(Fire(name, tuple(terms)))
         self.terms[name], self.tops[name] = x.terms, op.top
         self._shapes[name] = x.map

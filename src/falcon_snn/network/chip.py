@@ -8,6 +8,7 @@ each token to arrays of its own) have the same errors: real ones would average o
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from math import frexp
 
 import torch
 from torch import Tensor
@@ -22,12 +23,14 @@ from falcon_snn.neuron.analog import (
     Converter,
     ReadNoise,
     Wires,
+    convert,
     exact_type,
     row_groups,
 )
 from falcon_snn.neuron.counter_noise import counters, key_of, normals
 
 FIRST_CHIP = 1 << 20  # of training and searches: chips that are tested have small numbers
+_LARGEST_VARIANCE = 2047  # of a weight, in the units that variances are counted in
 Ranges = Mapping[str, float]  # layer to the range of its converters, in units of a slice
 
 
@@ -81,14 +84,26 @@ def sample_array(
     conductances, scales, parts = _cells(rounded, profile, key)
     noise, read = None, coefficients(profile.read_noise, profile.read_sigma)
     largest = (1 << input_bits) - 1 if input_bits else 1
-    if read:
+    if profile.read_noise == "independent":  # the same for all cells, on either side of zero
+        one = profile.read_sigma**2 * sum(scale**2 for scale in scales) * UNIT**2
+        noise = ReadNoise(None, one, key_of(key, "read"))
+    elif read:
         conductances, variance = clamped(conductances, polynomial(read, conductances))
         squares = laid_out(_weighted(variance, [s * s for s in scales])) * UNIT**2
-        # Whole numbers whose sums are exact.
-        reach = float(squares.sum(dim=1).max()) * largest**2
-        unit = 2.0 ** max(-20, 1 + int(max(reach, 1.0)).bit_length() - 24)
+        # Whole numbers of eleven bits, which a 16-bit float holds.
+        unit = 2.0 ** frexp(float(squares.max()) / _LARGEST_VARIANCE)[1]
         noise = ReadNoise((squares / unit).round().float(), unit, key_of(key, "read"))
     weight = (laid_out(_weighted(conductances, scales)) * UNIT).round()
+    if not grouped and len(parts) > 1:  # nothing is converted: slices add up at once
+        shape = (*weight.shape[:2], len(parts), -1)
+        weight = _weighted(weight.view(shape).movedim(2, 0), parts)
+        squared = [part * part for part in parts]
+        if noise is not None and noise.variance is None:
+            noise = noise._replace(unit=noise.unit * sum(squared))
+        elif noise is not None and noise.variance is not None:
+            variance = _weighted(noise.variance.view(shape).movedim(2, 0), squared)
+            noise = noise._replace(variance=variance)
+        parts = (1.0,)
     converter = None
     if span is not None:
         signed = profile.sensing == "subtracted"
@@ -96,20 +111,24 @@ def sample_array(
         step = max(1, round(span / high * UNIT))
         converter = Converter(step, -high if signed else 0, high)
         if profile.offset_steps:
-            offset = _offsets(weight, len(parts), arrays, profile, key) * step
-            converter = converter._replace(offset=offset)
+            drawn = _offsets(weight, len(parts), arrays, profile, key) * step
+            converter = converter._replace(offset=drawn)
     wires = None
     if profile.column_ohm + profile.row_ohm > 0:
         ohms = 1000 * profile.lrs_kohm
         cells = laid_out(conductances)
         wires = Wires(cells, scales, profile.column_ohm / ohms, profile.row_ohm / ohms)
-    more = 0.0 if noise is None else 8 * (float(noise.variance.sum(1).max()) * noise.unit) ** 0.5
-    kind = exact_type(weight, largest, more * largest)
-    if converter is not None and converter.offset is not None:
-        converter = converter._replace(offset=converter.offset.round().to(kind))
+    offset = None if converter is None else converter.offset
+    kind = exact_type(weight, largest, 0.0 if offset is None else float(offset.abs().max()))
+    if converter is not None and offset is not None:
+        converter = converter._replace(offset=offset.round().to(kind))
+    dark = None
+    if converter is not None and converter.offset is not None and profile.offset_trim == "silent":
+        codes_of_silence = convert(converter.offset.clone(), converter)
+        dark = codes_of_silence.view(arrays, -1, 1, weight.shape[2]).sum(dim=1).int()
     return AnalogArray(
         weight.to(kind), tuple(worth * part for part in parts), arrays, codes.shape[3], rows,
-        active, input_bits, converter, noise, wires,
+        active, input_bits, converter, noise, wires, dark,
     )  # fmt: skip
 
 

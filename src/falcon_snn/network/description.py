@@ -118,6 +118,11 @@ class Network:
         return shapes
 
     @cached_property
+    def last_reader(self) -> dict[str, str]:
+        """The last stage that reads each stage."""
+        return {name: stage.name for stage in self.stages for name in stage.reads}
+
+    @cached_property
     def boundaries(self) -> tuple[str, ...]:
         """The searchable stages, in network order."""
         return tuple(stage.name for stage in self.stages if stage.searchable)

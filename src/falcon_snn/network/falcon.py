@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from falcon_snn.errors import FalconError
 from falcon_snn.network.description import Network
-from falcon_snn.network.operations import Attention, Code, Fire, Readout, Source, Term
+from falcon_snn.network.operations import Attention, Code, Fire, FireTerm, Readout, Source
 from falcon_snn.network.product import Product
 from falcon_snn.network.stage import Stage
 from falcon_snn.pipeline.schedule import Delays
@@ -118,11 +118,11 @@ def falcon(config: FalconConfig) -> Network:
 
 
 def _layer(name: str, reads: str, product: Product, *, lookahead: bool = False) -> Fire:
-    return Fire(name, (Term(reads, product),), lookahead=lookahead)
+    return Fire(name, (FireTerm(reads, product),), lookahead=lookahead)
 
 
 def _residual(name: str, one: str, other: str) -> Fire:
-    return Fire(name, (Term(one), Term(other)), norm=True)
+    return Fire(name, (FireTerm(one), FireTerm(other)), norm=True)
 
 
 def architecture(config: FalconConfig) -> dict[str, int]:

@@ -66,7 +66,13 @@ class Snn:
         """A stream's integers: spike counts, or codes."""
         if self.network.by_name[name].emits == "codes":
             return stream
-        return count(self.network.inner(name, stream))
+        inner = self.network.inner(name, stream)
+        if inner.is_cuda:
+            from falcon_snn.neuron.fused_training import spike_counts
+
+            mixed = torch.is_autocast_enabled("cuda")
+            return spike_counts(inner, torch.get_autocast_dtype("cuda") if mixed else torch.uint8)
+        return count(inner)
 
     def streams(
         self, x: Tensor, lengths: Tensor | None, delays: Mapping[str, int], backend: str = "auto"

@@ -7,19 +7,20 @@ from dataclasses import dataclass
 
 from falcon_snn.errors import FalconError
 from falcon_snn.network.description import Network
-from falcon_snn.network.operations import Fire, Readout, Source, Term
+from falcon_snn.network.operations import Fire, FireTerm, Readout, Source
 from falcon_snn.network.product import Product, Shape
 from falcon_snn.network.samples import Samples
 from falcon_snn.network.stage import Stage
 
 SPEECH: Shape = (98, 64, 1)
 LONG = 5  # lines of a long kernel; the others have 3
-# Widths of the blocks by name, and how many of the last have long kernels; the number in the name
-# counts the analog stages, the stem's among them.
-SIZES: dict[str, tuple[tuple[int, ...], int]] = {
-    "kestrel-5": ((128, 256), 2),
-    "kestrel-7": ((128, 256, 256), 1),
-    "kestrel-9": ((128, 128, 256, 256), 0),
+# By name: widths of the blocks, how many of the last have long kernels, channels of encoder and
+# stem. The number in a name counts the analog stages, the stem's among them.
+SIZES: dict[str, tuple[tuple[int, ...], int, int, int]] = {
+    "kestrel-5": ((128, 256), 2, 32, 64),
+    "kestrel-7": ((128, 256, 256), 1, 32, 64),
+    "kestrel-9": ((128, 128, 256, 256), 0, 32, 64),
+    "kestrel-5-small": ((64, 128), 1, 16, 32),  # fits 512 KiB of flash
 }
 
 
@@ -46,9 +47,10 @@ def kestrel_config(name: str, samples: Samples, *, slots: int = 2) -> KestrelCon
     """The configuration by name, for the samples of a data set."""
     if name not in SIZES:
         raise FalconError(f"unknown network '{name[:40]}'; choose one of {', '.join(SIZES)}")
+    widths, long_blocks, encoder, stem = SIZES[name]
     return KestrelConfig(
-        name.capitalize(), *SIZES[name], samples.shape, samples.classes, slots=slots,
-        input_levels=samples.levels, input_zero=samples.zero,
+        name.capitalize(), widths, long_blocks, samples.shape, samples.classes, encoder, stem,
+        slots=slots, input_levels=samples.levels, input_zero=samples.zero,
     )  # fmt: skip
 
 
@@ -67,7 +69,7 @@ def kestrel(config: KestrelConfig) -> Network:
     stages: list[Stage] = [
         Source("encoder", config.input, encoder, levels=config.input_levels,
                zero=config.input_zero, encoding=config.encoding),
-        Fire("stem", (Term("encoder", conv(config.stem_channels, 3, 2)),)),
+        Fire("stem", (FireTerm("encoder", conv(config.stem_channels, 3, 2)),)),
     ]  # fmt: skip
     before, width = "stem", config.stem_channels
     for number, wide in enumerate(config.widths):
@@ -76,8 +78,11 @@ def kestrel(config: KestrelConfig) -> Network:
         strides = (stride, 1) if flat else (stride, stride)
         shortcut = None if wide == width else Product(wide, stride=strides)
         stages += [
-            Fire(f"{block}.first", (Term(before, conv(wide, lines, stride)),)),
-            Fire(block, (Term(f"{block}.first", conv(wide, lines, 1)), Term(before, shortcut))),
+            Fire(f"{block}.first", (FireTerm(before, conv(wide, lines, stride)),)),
+            Fire(
+                block,
+                (FireTerm(f"{block}.first", conv(wide, lines, 1)), FireTerm(before, shortcut)),
+            ),
         ]
         before, width = block, wide
     # The mean over time; what is left of the bands stays apart.

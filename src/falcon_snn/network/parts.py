@@ -1,11 +1,17 @@
 """The trainable parts of stages: weights with what follows them, and containers of parts."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from falcon_snn.network.product import Pair, Product
 from falcon_snn.network.quantise import quantise_weight, weight_scale
+from falcon_snn.neuron.parameters import Norm
+
+# Mean and inverse deviation of a batch; the running ones follow, with momentum and epsilon.
+Statistics = Callable[[Tensor, Tensor, Tensor, float, float], tuple[Tensor, Tensor]]
 
 
 class Part(nn.Module):
@@ -56,6 +62,19 @@ class Normalise(nn.BatchNorm1d):
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x.reshape(-1, x.shape[-1])).view(x.shape)
 
+    def fused(self, x: Tensor, batch_statistics: Statistics) -> Norm:
+        """What a quantiser needs to do this norm by itself; a batch's statistics are kept."""
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        assert self.momentum is not None
+        if self.training:
+            mean, rstd = batch_statistics(
+                x, self.running_mean, self.running_var, self.momentum, self.eps
+            )
+        else:
+            mean, rstd = self.running_mean, torch.rsqrt(self.running_var + self.eps)
+        return Norm(self.bias, mean, rstd, self.weight, self.training)
+
     def scaling(self) -> tuple[Tensor, Tensor]:
         """Frozen batch norm as y = scale x + shift."""
         assert self.running_mean is not None
@@ -81,6 +100,9 @@ class Bias(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x + self.bias
 
+    def fused(self, x: Tensor, batch_statistics: Statistics) -> Norm:
+        return Norm(self.bias)
+
     def scaling(self) -> tuple[Tensor, Tensor]:
         return torch.ones_like(self.bias), self.bias
 
@@ -95,17 +117,23 @@ class Weights(nn.Module):
     def __init__(self, product: Product, channels: int, bits: int) -> None:
         super().__init__()
         self.product, self.bits = product, bits
+        self.noise = 0.0  # of training: sigma of every weight, as part of its output's largest
         shape = (product.outputs, *product.kernel, channels // product.groups)
         self.weight = nn.Parameter(torch.empty(shape))
         nn.init.kaiming_normal_(self.weight, nonlinearity="linear")
         self.norm = (Normalise if product.norm == "batch" else Bias)(product.outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.norm(self.currents(F.dropout(x, self.product.dropout, self.training)))
+        return self.norm(self.currents(x, torch.ones((), device=x.device)))
 
-    def currents(self, x: Tensor) -> Tensor:
-        """The product alone, without batch norm or bias."""
-        return convolve(x, quantise_weight(self.weight, self.bits), self.product)
+    def currents(self, count: Tensor, step: Tensor) -> Tensor:
+        """The product of counts of this step alone, without batch norm or bias."""
+        count = F.dropout(count, self.product.dropout, self.training)
+        weight = quantise_weight(self.weight, self.bits, step)
+        if self.training and self.noise:
+            largest = self.weight.detach().abs().amax(dim=(1, 2, 3), keepdim=True) * step.detach()
+            weight = weight + (self.noise * largest).to(weight) * torch.randn_like(weight)
+        return convolve(count, weight, self.product)
 
     def folded(self) -> tuple[Tensor, Tensor, Tensor]:
         """Integer codes with the gain's sign, the positive gain per output, the bias; in double."""

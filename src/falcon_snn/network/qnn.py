@@ -7,13 +7,14 @@ those of the counts.
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from falcon_snn.network.description import Network
-from falcon_snn.network.quantise import Counter, straight_through
+from falcon_snn.network.quantise import Counter, kept_as
 from falcon_snn.neuron.layers import token_mask
 
 
@@ -35,18 +36,26 @@ class Qnn(nn.Module):
         self, x: Tensor, lengths: Tensor | None = None, spikes: Mapping[str, Tensor] | None = None
     ) -> Tensor:
         """Class scores of inputs `x` [clip, ...] with `lengths` real lines each."""
-        return self.execute(x, lengths, spikes)[0]
+        return self.execute(x, lengths, spikes, keep=False)[0]
 
     def execute(
-        self, x: Tensor, lengths: Tensor | None = None, spikes: Mapping[str, Tensor] | None = None
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Class scores and the integers of every stage, by stage name."""
+        self, x: Tensor, lengths: Tensor | None = None,
+        spikes: Mapping[str, Tensor] | None = None, *, keep: bool = True,
+    ) -> tuple[Tensor, dict[str, Tensor]]:  # fmt: skip
+        """Class scores and the integers of every stage, by stage name.
+
+        Without `keep` those that are read by no later stage are gone, to save memory.
+        """
         run = Counting(self, x, lengths)
         for stage in self.network.inner_stages:
             own = run.silence(stage.name, stage.count(self.part(stage.name), run))
             if spikes is not None:
-                own = straight_through(spikes[stage.name].to(own), own)
+                own = _Given.apply(own, spikes[stage.name])  # type: ignore[no-untyped-call]
             run.counts[stage.name] = own
+            if not keep:
+                for name in {*stage.reads}:
+                    if self.network.last_reader[name] == stage.name:
+                        del run.counts[name]
         readout = self.network.readout
         return readout.count(self.part(readout.name), run), run.counts
 
@@ -73,6 +82,18 @@ class Pass:
         return x * token_mask(self._lines[name], lines)[:, :, None, None]
 
 
+class _Given(torch.autograd.Function):
+    """Another network's integers in the place of one's own, with the gradients of one's own."""
+
+    @staticmethod
+    def forward(ctx: Any, own: Tensor, given: Tensor) -> Tensor:
+        return given.to(own.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return grad, None
+
+
 class Counting(Pass):
     """One pass with counts."""
 
@@ -84,6 +105,22 @@ class Counting(Pass):
         """The decoded value of a stage's counts."""
         decoded: Tensor = self.part(name).fire.decode(self.counts[name])
         return decoded
+
+    def sum(self, first: str, second: str) -> Tensor:
+        """The decoded counts of two stages together."""
+        a, b = self.counts[first], self.counts[second]
+        if not a.is_cuda:
+            return self.value(first) + self.value(second)
+        from falcon_snn.neuron.fused_training import sum_of_counts
+
+        return sum_of_counts(a, self.part(first).fire.step(), b, self.part(second).fire.step())
+
+    def currents(self, weights: Any, name: str) -> Tensor:
+        """Weights times decoded counts; the step joins the weights, which are fewer."""
+        counts = self.counts[name]
+        with kept_as(torch.int8, counts):
+            currents: Tensor = weights.currents(counts, self.part(name).fire.step())
+        return currents
 
 
 _EMPTY = nn.ModuleDict()  # has the names that no part may have
@@ -103,6 +140,15 @@ def with_slots(model: Qnn, slots: int) -> Qnn:
         for part in result.modules():
             if isinstance(part, Counter) and part.learned:
                 part.step.log.add_(math.log(model.network.slots / slots))
+    return result.eval()
+
+
+def with_weight_bits(model: Qnn, bits: int) -> Qnn:
+    """The same network with weights of fewer bits, or as it is if they have no more."""
+    if model.network.weight_bits <= bits:
+        return model
+    result = Qnn(replace(model.network, weight_bits=bits))
+    result.load_state_dict(model.state_dict())
     return result.eval()
 
 

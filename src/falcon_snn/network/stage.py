@@ -99,7 +99,7 @@ class Stage(ABC):
         """Its integers computed from counts alone, by code other than `run`."""
 
     @abstractmethod
-    def timing(self, network: Network) -> list[graph.Stage]:
+    def timing(self, network: Network) -> list[graph.TimedStage]:
         """Its stages in the timing graph."""
 
     def macs(self, network: Network) -> int:

@@ -8,18 +8,22 @@ again added up exactly, so the membrane stays an integer.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from falcon_snn.neuron.counter_noise import counters, key_of, mix, normals
+from falcon_snn.neuron.counter_noise import BYTES_VARIANCE, counters, fresh_bytes, key_of, mix
 from falcon_snn.neuron.packed import count
 
 UNIT = 1 << 16  # of the grid, for the smallest weight of a slice
 _ROUNDS = 16  # of the voltages, until they agree with the currents
 _EXACT = 1 << 24  # below this a float32 holds every integer
+_HALF = 1 << 11  # whole numbers up to here fit a 16-bit float
+_HALVES = _HALF * _HALF
+SCALE = 1 << 8  # brings the high half into its range
 _PIECE = {"cpu": 1 << 20, "cuda": 1 << 27}  # sums that are formed together
 
 
@@ -33,12 +37,12 @@ class Converter(NamedTuple):
 
 
 class ReadNoise(NamedTuple):
-    """Fresh noise of a row group: one Gaussian with the variance of its independent cells.
+    """Fresh noise of a row group: one draw with the variance of its independent cells.
 
-    The variance of sum_i x_i n_i is sum_i x_i^2 sigma_i^2; `variance` is in units of `unit`.
+    The variance of sum_i x_i n_i is sum_i x_i^2 sigma_i^2, in units of `unit`.
     """
 
-    variance: Tensor  # whole numbers [group, row, column]
+    variance: Tensor | None  # whole numbers [group, row, column]; None: one for all
     unit: float
     key: int
 
@@ -50,6 +54,20 @@ class Wires(NamedTuple):
     scales: tuple[float, ...]  # what the current of each bit is worth
     column: float  # resistance from one cell to the next over that of LRS
     row: float
+
+
+class Cells(NamedTuple):
+    """Weights in two halves that 16-bit floats hold, high + low, all over SCALE.
+
+    Rows of a group are padded to a power of two; the first after the inputs holds the converter's
+    offset.
+    """
+
+    high: Tensor  # float16 [group, row, column], likewise low and variance
+    low: Tensor
+    variance: Tensor | None
+    unit: float  # of variances
+    inverse: float  # of a converter's step
 
 
 @dataclass(frozen=True)
@@ -66,6 +84,7 @@ class AnalogArray:
     converter: Converter | None = None  # None: sums are exact
     noise: ReadNoise | None = None
     wires: Wires | None = None
+    dark: Tensor | None = None  # codes of silent inputs, int32 [array, 1, column]: subtracted
 
     def sums(self, rows: Tensor, first: int, clips: Tensor | None) -> Tensor:
         """Sums of packed inputs [row, input] in each pass, float64 [pass, row, output], whole.
@@ -73,13 +92,10 @@ class AnalogArray:
         They are in units of 1/UNIT of a weight's unit. The first slots are read. Rows of a clip
         follow each other; `clips` are the clips' keys, for noise.
         """
-        keys = None
-        if self.noise is not None:
-            assert clips is not None
-            keys = _row_keys(clips, len(rows), self.noise.key)
+        keys = self.read_keys(clips, len(rows), first)
         found = []
         for number, (x, weight) in enumerate(self.passes(rows, first)):
-            fresh = None if keys is None else mix(keys ^ key_of("pass", number))
+            fresh = None if keys is None else keys[number]
             piece = max(1, _PIECE[x.device.type] // self.weight[:, 0].numel())
             pieces = [
                 self._sum(x[at : at + piece], None if fresh is None else fresh[at : at + piece])
@@ -87,6 +103,68 @@ class AnalogArray:
             ]
             found.append(weight * torch.cat(pieces))
         return torch.stack(found)
+
+    def read_keys(self, clips: Tensor | None, rows: int, first: int) -> Tensor | None:
+        """A hash for each row in each pass, int32 [pass, row]; None without fresh noise.
+
+        It is one of the row's clip, its place in the clip, the layer's key and the pass.
+        """
+        if self.noise is None:
+            return None
+        assert clips is not None
+        places = counters((1, rows // len(clips)), self.noise.key, clips.device)
+        keys = mix(clips[:, None] ^ places).flatten()
+        return torch.stack(
+            [mix(keys ^ key_of("pass", number)) for number in range(self.pass_count(first))]
+        )
+
+    @cached_property
+    def place_keys(self) -> Tensor:
+        """A hash for each group and column, int32 [group, 1, column]."""
+        assert self.noise is not None
+        groups, _, columns = self.weight.shape
+        return counters((groups, 1, columns), self.noise.key, self.weight.device)
+
+    @cached_property
+    def worths(self) -> Tensor:
+        """What a code of each part is worth in the layer's sum, float64 [part]."""
+        step = 1 if self.converter is None else self.converter.step
+        worths = [part * step for part in self.parts]
+        return torch.tensor(worths, dtype=torch.float64, device=self.weight.device)
+
+    @cached_property
+    def cells(self) -> "Cells | None":
+        """The same for tensor cores; None where they would not be exact, or have nothing to do."""
+        exact = self.weight.dtype == torch.float32 and self.weight.abs().max() <= _HALVES
+        if self.converter is None or self.wires is not None or not exact:
+            return None
+        active = self.weight.shape[1]
+        rows = max(16, 1 << active.bit_length())
+        weight = F.pad(self.weight, (0, 0, 0, rows - active))
+        if self.converter.offset is not None:
+            weight[:, active] = self.converter.offset[:, 0]
+        high = (weight / _HALF).round() * _HALF
+        variance, unit = None, 0.0
+        if self.noise is not None:
+            unit = self.noise.unit / BYTES_VARIANCE / SCALE**2
+            if self.noise.variance is not None:
+                variance = F.pad(self.noise.variance, (0, 0, 0, rows - active)).half()
+        return Cells(
+            (high / SCALE).half(), ((weight - high) / SCALE).half(), variance, unit,
+            1.0 / self.converter.step * SCALE,
+        )  # fmt: skip
+
+    def reads(self, inputs: int) -> Tensor:
+        """Which of a row's inputs each row of `cells` reads, int32 [group, row]; -1 for none."""
+        order = torch.arange(1, inputs + 1, dtype=torch.int32, device=self.weight.device)
+        order = order.view(-1, self.arrays, self.channels).transpose(0, 1).flatten(1)
+        found = row_groups(order, self.tile_rows, self.active_rows).flatten(0, 1)
+        assert self.cells is not None
+        return F.pad(found, (0, self.cells.high.shape[1] - found.shape[1])) - 1
+
+    def pass_count(self, first: int) -> int:
+        """The passes that counts or slots up to `first` take."""
+        return -(-first.bit_length() // self.input_bits) if self.input_bits else first
 
     def passes(self, rows: Tensor, first: int) -> Iterator[tuple[Tensor, int]]:
         """What goes into the array, pass after pass, uint8 [row, input], and what it is worth."""
@@ -109,32 +187,35 @@ class AnalogArray:
 
     def _sum(self, x: Tensor, keys: Tensor | None) -> Tensor:
         y = self.partial_sums(x)
+        if self.converter is not None and self.converter.offset is not None:
+            y += self.converter.offset
         if keys is not None:
             y += self._fresh(x, keys)
         y = y.double() if self.converter is None else convert(y, self.converter)
         y = y.view(self.arrays, -1, *y.shape[1:]).sum(dim=1)
+        if self.dark is not None:
+            y -= self.dark
         y = y.view(self.arrays, len(x), len(self.parts), -1).double()
         worth = 1 if self.converter is None else self.converter.step
         total: Any = 0
         for part, counts in enumerate(self.parts):
             total = total + y[:, :, part] * (counts * worth)
-        return total.round().transpose(0, 1).flatten(1)
+        return (total + 0.5).floor().transpose(0, 1).flatten(1)
 
     def _fresh(self, x: Tensor, keys: Tensor) -> Tensor:
         """The noise of one pass: keys are those of the rows, hashed with group and column."""
         noise = self.noise
         assert noise is not None
-        squares = replace(self, weight=noise.variance, wires=None).partial_sums(x * x)
-        groups, _, columns = self.weight.shape
-        places = counters((groups, 1, columns), noise.key, keys.device)
-        sigma = squares.mul_(noise.unit).sqrt_()
-        return sigma.mul_(normals(mix(places ^ keys[:, None]))).round_()
+        variance = noise.variance
+        if variance is None:
+            variance = torch.ones_like(self.weight[:, :, :1])
+        squares = replace(self, weight=variance, wires=None).partial_sums(x * x)
+        sigma = squares.mul_(noise.unit / BYTES_VARIANCE).sqrt_()
+        return sigma * fresh_bytes(keys[:, None], self.place_keys)
 
 
 def convert(y: Tensor, converter: Converter) -> Tensor:
-    """Codes of exact sums: the nearest step; overwrites its argument."""
-    if converter.offset is not None:
-        y += converter.offset
+    """Codes of sums that have their offset: the nearest step; overwrites its argument."""
     return y.mul_(1.0 / converter.step).round_().clamp_(converter.low, converter.high)
 
 
@@ -174,12 +255,6 @@ def exact_type(weight: Tensor, largest: int, more: float = 0.0) -> torch.dtype:
     """The float that holds all sums of inputs up to `largest` times whole weights."""
     reach = float(weight.abs().sum(dim=1).max()) * largest + more
     return torch.float32 if reach < _EXACT else torch.float64
-
-
-def _row_keys(clips: Tensor, rows: int, key: int) -> Tensor:
-    """A hash for each row: of its clip, its place in the clip and the layer's key."""
-    places = counters((1, rows // len(clips)), key, clips.device)
-    return mix(clips[:, None] ^ places).flatten()
 
 
 def clip_keys(packed: Tensor) -> Tensor:

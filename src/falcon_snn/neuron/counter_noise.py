@@ -3,6 +3,9 @@
 A number is a hash of its place (chip, layer, cell; or chip, clip, slot, row group, column), so it
 does not depend on batches, their order or the device. Integers wrap at 32 bits; normal numbers come
 from a table of quantiles on a grid of 2^-12, so every machine has the same ones.
+
+Fresh noise is drawn too often for that: it is the sum of four random bytes, whose variance is
+known, whose kurtosis is 2.7 instead of 3, and which ends at 3.5 sigma.
 """
 
 from functools import cache
@@ -16,6 +19,7 @@ from torch import Tensor
 _QUANTILES = 1 << 16  # the outermost lie 4.3 sigma away
 _GRID = 1 << 12
 _FIRST, _SECOND = 0x7FEB352D, -0x7B935975  # as int32
+BYTES_MEAN, BYTES_VARIANCE = 510, (256**2 - 1) / 3  # of the sum of four
 
 
 def mix(x: Tensor) -> Tensor:
@@ -39,6 +43,14 @@ def counters(shape: tuple[int, ...], key: int, device: torch.device) -> Tensor:
     count = int(np.prod(shape))
     places = torch.arange(count, dtype=torch.int32, device=device).view(shape)
     return mix(mix(places + key) ^ key_of(key, "again"))
+
+
+def fresh_bytes(rows: Tensor, places: Tensor) -> Tensor:
+    """Sums of four random bytes less their mean, float32, for two hashes (int32, broadcast)."""
+    wide = (rows.long() & 0xFFFFFFFF | 1) * (places.long() & 0xFFFFFFFF | 1)  # 64 bits, wrapped
+    mixed = wide ^ (wide >> 32)
+    pairs = (mixed & 0xFF00FF) + ((mixed >> 8) & 0xFF00FF)
+    return (((pairs + (pairs >> 16)) & 0x7FF) - BYTES_MEAN).float()
 
 
 def normals(hashes: Tensor) -> Tensor:

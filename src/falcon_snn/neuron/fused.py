@@ -10,7 +10,9 @@ from torch import Tensor
 
 from falcon_snn.errors import FalconError
 from falcon_snn.neuron import fused_kernels as kernels
+from falcon_snn.neuron.fused_chip import chip_product, fire_currents
 from falcon_snn.neuron.fused_product import spiking_matmul
+from falcon_snn.neuron.layers_torch import LARGEST_INPUT, added, chip_currents, codes_of
 from falcon_snn.neuron.packed import encoding_tensor
 
 if TYPE_CHECKING:
@@ -64,6 +66,18 @@ def _tile(inputs: int, outputs: int) -> dict[str, int]:
     return tile | {"BLOCK_M": 128, "BLOCK_K": 256, "num_warps": 8}
 
 
+def _excess(groups: int) -> int:
+    """What adding up the bits of floats near 1.5 * 2^23 adds too much, negative, as an int32."""
+    wrapped = -groups * 0x4B400000 % (1 << 32)
+    return wrapped - (1 << 32) if wrapped >= 1 << 31 else wrapped
+
+
+def _chip_tile(outputs: int) -> dict[str, int]:
+    """Tile sizes of a layer on a chip and how it is launched."""
+    wide = 64 if outputs > 32 else 32
+    return {"BLOCK_M": 64, "BLOCK_N": wide, "num_warps": 4, "maxnreg": 128}
+
+
 def _tail(size: int, block: int, smallest: int) -> int:
     """The last tile: a power of two that holds what whole tiles leave."""
     return max(smallest, 1 << (size % block - 1).bit_length()) if size % block else 0
@@ -115,6 +129,8 @@ def fire(
     terms: Sequence["Term"], neurons: "IntegerNeurons", slots: int, delay: int, border: "Pair"
 ) -> Tensor:
     on_gpu = _require_gpu(terms[0].packed)
+    if any(term.chip for term in terms):
+        return _fire_on_chip(terms, neurons, slots, delay, border)
     shape = terms[0].shape
     rows, outputs = shape[0] * shape[1] * shape[2], shape[3]
     flat = border == (0, 0) and all(term.flat for term in terms)
@@ -151,17 +167,66 @@ def fire(
     return out
 
 
+def _fire_on_chip(
+    terms: Sequence["Term"], neurons: "IntegerNeurons", slots: int, delay: int, border: "Pair"
+) -> Tensor:
+    currents = added([_chip_currents(term, slots) for term in terms], full=delay == slots)
+    shape = terms[0].shape
+    out, places = _output(shape, border, currents.device)
+    rows, outputs = currents.shape[1:]
+    fire_currents[(-(-outputs // 32) * -(-rows // 64),)](
+        currents, out, neurons.static, neurons.initial, neurons.threshold, rows, outputs,
+        LARGEST_INPUT if delay == slots else LARGEST_INPUT // slots,
+        *shape[1:3], *places[:4], SLOTS=slots, DELAY=delay, BLOCK_M=64, BLOCK_N=32,
+    )  # fmt: skip
+    return out
+
+
+def _chip_currents(term: "Term", first: int) -> Tensor:
+    """What a term adds to the membrane in each pass, int32 [pass, row, output]."""
+    cells = None if term.chip is None else term.chip[0].cells
+    if term.chip is None or cells is None:
+        return chip_currents(term, first)
+    array, clips = term.chip
+    assert array.converter is not None
+    shape, patches = term.shape, _patches(term, flat=False)
+    rows, passes = shape[0] * shape[1] * shape[2], array.pass_count(first)
+    outputs = shape[3] // array.arrays
+    x, converter = term.packed.contiguous(), array.converter
+    keys = array.read_keys(clips, rows, first)
+    out = torch.empty((passes, rows, shape[3]), dtype=torch.int32, device=x.device)
+    reads = array.reads(patches.inputs)
+    where = reads // patches.run * patches.jump + reads % patches.run
+    where.masked_fill_(reads < 0, -1)
+    tile = _chip_tile(outputs)
+    across = -(-outputs // tile["BLOCK_N"]) * array.arrays
+    groups = len(array.weight) // array.arrays
+    chip_product[(across * -(-(rows * passes) // tile["BLOCK_M"]),)](
+        x, where, cells.high, cells.low, cells.variance, array.dark,
+        None if keys is None else (keys | 1).view(torch.uint32),
+        None if keys is None else (array.place_keys | 1).view(torch.uint32),
+        term.factor, array.worths, out, rows, outputs, groups, array.arrays, passes, first,
+        *shape[1:3], *patches[:4], _excess(groups), cells.inverse, float(converter.low),
+        float(converter.high), cells.unit, float(LARGEST_INPUT), INPUT_BITS=array.input_bits,
+        PARTS=len(array.parts), ACTIVE=array.weight.shape[1], NOISE=keys is not None,
+        ASM=x.device.type == "cuda", BLOCK_K=cells.high.shape[1], enable_fp_fusion=False, **tile,
+    )  # fmt: skip
+    return out
+
+
 def codes(term: "Term", bias: Tensor, shift: Tensor, first: int) -> Tensor:
     assert term.weight is not None
     _require_gpu(term.packed)
+    if term.chip is not None:
+        return codes_of(_chip_currents(term, first), bias, shift).view(term.shape)
     out = torch.empty(term.shape, dtype=torch.int8, device=term.packed.device)
     outputs, inputs = out.shape[3], term.packed.shape[3]
     rows = term.packed.numel() // inputs
-    tile = {"BLOCK_M": 128, "BLOCK_N": 32, "BLOCK_K": _CHUNK, "num_warps": 8}
+    tile = {"BLOCK_M": 64, "BLOCK_N": 32, "BLOCK_K": 128, "num_warps": 4}
     grid = (-(-outputs // tile["BLOCK_N"]) * -(-rows // tile["BLOCK_M"]),)
     kernels.quantised_matmul[grid](
         term.packed.contiguous(), term.weight.contiguous(), out, term.factor, bias, shift, rows,
-        outputs, WIDTH=inputs, FIRST=first, **tile,
+        outputs, WIDTH=inputs, FIRST=first, TAIL=_tail(inputs, tile["BLOCK_K"], _CHUNK), **tile,
     )  # fmt: skip
     return out
 

@@ -19,20 +19,20 @@ def _tile_of(columns, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
     return m, tl.program_id(0) % across * BLOCK_N + tl.arange(0, BLOCK_N)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def quantised_matmul(
     x_ptr, w_ptr, out_ptr, factor_ptr, bias_ptr, shift_ptr, rows, outputs,
     WIDTH: tl.constexpr, FIRST: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, TAIL: tl.constexpr,
 ):  # fmt: skip
     """Q and K: counts of the first slots times weights, codes (factor S + bias) >> shift."""
     m, n = _tile_of(outputs, BLOCK_M, BLOCK_N)
     in_rows, in_outputs = m < rows, n < outputs
     x_ptrs = x_ptr + tl.where(in_rows, m, 0).to(tl.int64) * WIDTH
     total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32)
-    for chunk in tl.static_range((WIDTH + BLOCK_K - 1) // BLOCK_K):
-        x = chunk_of(x_ptrs, chunk, WIDTH, WIDTH, WIDTH, BLOCK_K, BLOCK_K, False)
-        w = weights_of(w_ptr, n, in_outputs, chunk, WIDTH, BLOCK_K, BLOCK_K)
+    for chunk in tl.static_range(WIDTH // BLOCK_K + (TAIL > 0)):
+        x = chunk_of(x_ptrs, chunk, WIDTH, WIDTH, WIDTH, BLOCK_K, TAIL, False)
+        w = weights_of(w_ptr, n, in_outputs, chunk, WIDTH, BLOCK_K, TAIL)
         total = tl.dot(first_counts(x, FIRST), w, total, out_dtype=tl.int32)
     factor = tl.load(factor_ptr + n, mask=in_outputs, other=0)[None, :]
     bias = tl.load(bias_ptr + n, mask=in_outputs, other=0)[None, :]
@@ -43,7 +43,7 @@ def quantised_matmul(
     tl.store(out, code.to(tl.int8), mask=in_rows[:, None] & in_outputs[None, :])
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def residual(
     a_ptr, b_ptr, out_ptr, factor_a_ptr, factor_b_ptr, static_ptr, initial_ptr, threshold_ptr,
     rows, channels, MAP: tl.constexpr, A: tl.constexpr, B: tl.constexpr, OUT: tl.constexpr,
@@ -90,7 +90,8 @@ def attention(
     """One head of one clip: A = table(Q K^T), context = SN_T(A V), all in integers.
 
     The map's code is monotone in the integer score, so a table of the smallest score per code
-    defines it. A float guess lands within one code of it; two look-ups settle the rest.
+    defines it. A float guess gives nearly all codes; where it lies so near to an edge that rounding
+    may have moved it across, two look-ups decide.
     """
     clip = tl.program_id(0).to(tl.int64) // HEADS
     head = tl.program_id(0) % HEADS
@@ -109,10 +110,16 @@ def attention(
 
     slope = tl.load(slope_ptr + head)
     offset = tl.load(offset_ptr + head)
-    guess = tl.exp(tl.minimum(scores.to(tl.float32) * slope - offset, 6.0))
+    scaled = scores.to(tl.float32) * slope
+    guess = tl.exp(tl.minimum(scaled - offset, 6.0))
     code = tl.minimum((guess + 0.5).to(tl.int32), 255)
+    # Twice what four roundings of the exponent and the exponential itself can add up to.
+    doubt = guess * (4e-7 * (tl.abs(scaled) + tl.abs(offset)) + 1e-6) + 1e-3
+    over = guess + 0.5 - code.to(tl.float32)
+    unsure = (over < doubt) | (over > 1.0 - doubt)
     table = table_ptr + head * 257 + code
-    code += (scores >= tl.load(table + 1)).to(tl.int32) - (scores < tl.load(table)).to(tl.int32)
+    code += (scores >= tl.load(table + 1, mask=unsure, other=2147483647)).to(tl.int32)
+    code -= (scores < tl.load(table, mask=unsure, other=-2147483648)).to(tl.int32)
     code = tl.where((key < length)[None, :], code, 0)
 
     v_at = start + key[:, None] * (HEADS * SIZE) + d[None, :]
@@ -136,7 +143,7 @@ def attention(
     tl.store(out_ptr + q_at, spikes.to(tl.uint8), mask=(query < tokens)[:, None])
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def encode(
     x_ptr, w_ptr, out_ptr, factor_ptr, static_ptr, initial_ptr, threshold_ptr, train_ptr,
     lengths_ptr, rows, outputs,
@@ -177,11 +184,12 @@ def encode(
     initial = tl.load(initial_ptr + n, mask=in_outputs, other=0)
     threshold = tl.load(threshold_ptr + n, mask=in_outputs, other=1 << 30)[None, :]
     membrane = total * factor + (initial + SLOTS * static)[None, :]
-    count = tl.zeros_like(membrane)
-    for _slot in tl.static_range(SLOTS):
-        fired = membrane >= threshold
-        membrane -= tl.where(fired, threshold, 0)
-        count += fired.to(tl.int32)
+    # The quotient in float is off by one at the most; what is left over says so.
+    count = (membrane.to(tl.float32) / threshold.to(tl.float32)).to(tl.int32)
+    count = tl.minimum(tl.maximum(count, 0), SLOTS)
+    left = membrane - count * threshold
+    count += ((left >= threshold) & (count < SLOTS)).to(tl.int32)
+    count -= ((left < 0) & (count > 0)).to(tl.int32)
     train = tl.load(train_ptr + count)
     train = tl.where((top + KERNEL[0] <= length + PADDING[0])[:, None], train, 0)
     out = out_ptr + place_of(m, MAP, OUT)[:, None] + n[None, :]

@@ -264,7 +264,7 @@ def _spiking_columns(
         )  # fmt: skip
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def spiking_matmul(
     x_ptr, w_ptr, extra_ptr, extra_w_ptr, out_ptr, factor_ptr, extra_factor_ptr, static_ptr,
     initial_ptr, threshold_ptr, rows,

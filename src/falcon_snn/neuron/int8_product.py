@@ -20,11 +20,6 @@ def int8_product(x: Tensor, weight: Tensor) -> Tensor:
     return product.view(*x.shape[:-1], len(weight))
 
 
-def products_per_event() -> float:
-    """How many products take as long as adding one weight for a spike; measured on one core."""
-    return 7.0 if _is_exact() else 1.6
-
-
 @cache
 def _is_exact() -> bool:
     """Whether this processor multiplies 8-bit integers quickly and without saturating.

@@ -90,7 +90,6 @@ def count_integer(
     static_per_slot: Tensor,
     threshold: Tensor,
     factor: Tensor,
-    backend: str = "torch",
 ) -> Tensor:
     """`fire_integer` for delay = T from the currents' sum over the slots alone, `[M, N]`.
 
@@ -104,8 +103,6 @@ def count_integer(
     parameters = check_parameters(
         total.shape[-1], slots, initial, static_per_slot, threshold, factor
     )
-    if _on_numba(backend, total):
-        return _numba_call("count_integer", total, slots, *parameters)
     initial, static_per_slot, threshold, factor = parameters
     potential = initial + slots * static_per_slot + factor * total.to(torch.int32)
     return _decide([torch.zeros_like(potential)] * slots, slots, potential, threshold)

@@ -5,7 +5,7 @@ that every backend adds and compares integers, so all of them give the same spik
 
 Backends: `triton` (fused kernels for GPUs), `numba` (event-driven kernels for CPUs) and `torch`
 (matrix products in float32, whose sums of integers below 2^24 are exact in any order). What runs on
-a sampled chip (`analog`) runs in torch on every device.
+a sampled chip (`analog`) runs in torch on CPUs.
 """
 
 from collections.abc import Sequence
@@ -139,8 +139,8 @@ def fire(
     )  # fmt: skip
     if min(border) < 0:
         raise FalconError(f"a border of {border}; it cannot be negative")
-    if any(term.chip for term in terms):
-        backend = "torch"  # the only one that knows chips
+    if any(term.chip for term in terms) and backend == "numba":
+        backend = "torch"  # knows chips
     return _layers(backend).fire(terms, neurons, slots, check_delay(delay, slots), border)
 
 
@@ -153,7 +153,9 @@ def codes(term: Term, bias: Tensor, shift: Tensor, first: int, backend: str) -> 
     if term.weight is None or term.weight.shape[1:3] != (1, 1) or not term.flat:
         raise FalconError("codes take a 1x1 kernel with stride 1 on spikes without a border")
     check_parameters(term.shape[3], first, term.factor, bias, shift)
-    return _layers("torch" if term.chip else backend).codes(term, bias, shift, first)
+    if term.chip and backend == "numba":
+        backend = "torch"
+    return _layers(backend).codes(term, bias, shift, first)
 
 
 def attention(

@@ -15,7 +15,7 @@ from falcon_snn.neuron.packed import count, encoding_tensor, unpack
 if TYPE_CHECKING:
     from falcon_snn.neuron.layers import AttentionCurve, IntegerNeurons, Pair, Term
 
-_LARGEST_INPUT = 1 << 30  # to a membrane over all slots
+LARGEST_INPUT = (1 << 30) - 64  # to a membrane over all slots; a float32 holds it
 
 
 def fire(
@@ -29,7 +29,7 @@ def fire(
     if len(terms) == 2:
         currents = factor * currents.int() + terms[1].factor * sums[1].int()
         factor = torch.ones_like(factor)
-    out = fire_sums(currents, factor, neurons, slots, delay, "torch")
+    out = _fire_sums(currents, factor, neurons, slots, delay)
     return with_border(out.view(terms[0].shape), border)
 
 
@@ -41,26 +41,31 @@ def _fire_on_chip(
     Exact sums never reach that (`network/fixed_point.py`).
     """
     full = delay == slots
-    added = [_chip_currents(term, slots) for term in terms]
-    currents = sum(one.sum(dim=0, keepdim=True) if full else one for one in added)
-    assert isinstance(currents, Tensor)
-    limit = float(_LARGEST_INPUT if full else _LARGEST_INPUT // slots)
-    currents = currents.clamp(-limit, limit).int()
+    limit = LARGEST_INPUT if full else LARGEST_INPUT // slots
+    currents = added([chip_currents(term, slots) for term in terms], full=full)
     one = torch.ones_like(neurons.threshold)
-    out = fire_sums(currents, one, neurons, slots, delay, "torch")
+    out = _fire_sums(currents.clamp(-limit, limit).int(), one, neurons, slots, delay)
     return with_border(out.view(terms[0].shape), border)
 
 
-def _chip_currents(term: "Term", slots: int) -> Tensor:
-    """What a term adds to the membrane in each pass, whole numbers as float64 [pass, row, output].
+def added(currents: Sequence[Tensor], *, full: bool) -> Tensor:
+    """The currents of all terms, int32 [slot, row, output]; `full`: of all slots together."""
+    if full:
+        sums = [one.sum(dim=0, keepdim=True) for one in currents]  # int64
+        return torch.stack(sums).sum(dim=0).clamp(-LARGEST_INPUT, LARGEST_INPUT).int()
+    return currents[0] if len(currents) == 1 else currents[0] + currents[1]
+
+
+def chip_currents(term: "Term", slots: int) -> Tensor:
+    """What a term adds to the membrane in each pass, int32 [pass, row, output].
 
     Products of a factor and a sum stay below 2^53 wherever the membrane does not saturate.
     """
-    factor = term.factor.double()
     if term.chip is None:
-        return factor * _sums(term, slots, full=False).double()
+        return term.factor * _sums(term, slots, full=False).int()
     array, clips = term.chip
-    return (factor * array.sums(rows_of(term), slots, clips) / UNIT).floor()
+    found = (term.factor.double() * array.sums(rows_of(term), slots, clips) / UNIT).floor()
+    return found.clamp(-LARGEST_INPUT, LARGEST_INPUT).int()
 
 
 def rows_of(term: "Term") -> Tensor:
@@ -87,39 +92,30 @@ def _windows(x: Tensor, weight: Tensor, stride: "Pair") -> Tensor:
 def codes(term: "Term", bias: Tensor, shift: Tensor, first: int) -> Tensor:
     assert term.weight is not None
     if term.chip is not None:
-        level = _chip_currents(term, first).sum(dim=0) + bias
-        code = (level / torch.exp2(shift.double())).floor().clamp(-127, 127)
-        return code.to(torch.int8).view(term.shape)
+        return codes_of(chip_currents(term, first), bias, shift).view(term.shape)
     total = _product(count(term.packed, first), term.weight).int()
     return ((total * term.factor + bias) >> shift).clamp(-127, 127).to(torch.int8)
+
+
+def codes_of(currents: Tensor, bias: Tensor, shift: Tensor) -> Tensor:
+    """Codes of currents [pass, row, output]."""
+    level = currents.sum(dim=0) + bias  # int64
+    return (level >> shift).clamp(-127, 127).to(torch.int8)
 
 
 def attention(
     q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, heads: int, curve: "AttentionCurve",
     factor: Tensor, neurons: "IntegerNeurons", slots: int,
 ) -> Tensor:  # fmt: skip
-    scores = scores_of(q, k, heads)
+    scores = _heads(q, heads) @ _heads(k, heads).transpose(2, 3)
     levels = torch.empty_like(scores)
     for head in range(heads):
         edges = curve.table[head, 1:256].contiguous()
         levels[:, head] = torch.bucketize(scores[:, head].int(), edges, right=True)
     if lengths is not None:
         levels *= token_mask(lengths, q.shape[1])[:, None, None, :]
-    return context_of(levels, v, factor, neurons, slots, "torch")
-
-
-def scores_of(q: Tensor, k: Tensor, heads: int) -> Tensor:
-    """Integer scores of codes [clip, token, channel], float32 [clip, head, query, key]."""
-    return _heads(q, heads) @ _heads(k, heads).transpose(2, 3)
-
-
-def context_of(
-    levels: Tensor, v: Tensor, factor: Tensor, neurons: "IntegerNeurons", slots: int, backend: str
-) -> Tensor:
-    """SN_T of the map's codes [clip, head, query, key] times the values' counts."""
-    values = _heads(count(v), levels.shape[1]).contiguous()  # strided ones are slow on a CPU
-    mixed = (levels @ values).transpose(1, 2).flatten(2)
-    return full_lookahead(mixed.flatten(0, 1), factor, neurons, slots, backend).view(v.shape)
+    mixed = (levels @ _heads(count(v), heads)).transpose(1, 2).flatten(2)
+    return full_lookahead(mixed.flatten(0, 1), factor, neurons, slots).view(v.shape)
 
 
 def _heads(x: Tensor, heads: int) -> Tensor:
@@ -130,20 +126,33 @@ def encode(
     features: Tensor, weight: Tensor, stride: "Pair", padding: "Pair", lengths: Tensor | None,
     factor: Tensor, neurons: "IntegerNeurons", slots: int, kind: str, border: "Pair",
 ) -> Tensor:  # fmt: skip
-    if lengths is not None:
-        features = features * token_mask(lengths, features.shape[1])[:, :, None, None]
-    x = with_border(features.float(), padding)
+    x = real_features(features.float(), lengths, padding)
     lines = (x.shape[1] - weight.shape[1]) // stride[0] + 1
     pixels = (x.shape[2] - weight.shape[2]) // stride[1] + 1
     total = _product(_windows(x, weight, stride), weight)
-    first = full_lookahead(total, factor, neurons, slots, "torch")
+    first = full_lookahead(total, factor, neurons, slots)
     table = encoding_tensor(slots, kind, first.device)
     trains = table[count(first).long()].view(len(x), lines, pixels, -1)
+    return with_border(real_trains(trains, weight, stride, padding, lengths), border)
+
+
+def real_features(features: Tensor, lengths: Tensor | None, padding: "Pair") -> Tensor:
+    """Features [clip, line, pixel, channel] with zeros around them and in place of padded lines."""
     if lengths is not None:
-        # The last line that an output sees, counted without the padding on the far side.
-        last = torch.arange(lines, device=x.device) * stride[0] + weight.shape[1] - 2 * padding[0]
-        trains = trains * (last <= lengths[:, None])[:, :, None, None]
-    return with_border(trains, border)
+        features = features * token_mask(lengths, features.shape[1])[:, :, None, None]
+    return with_border(features, padding)
+
+
+def real_trains(
+    trains: Tensor, weight: Tensor, stride: "Pair", padding: "Pair", lengths: Tensor | None
+) -> Tensor:
+    """Source spikes without those of lines that would need padded ones."""
+    if lengths is None:
+        return trains
+    line = torch.arange(trains.shape[1], device=trains.device)
+    # The last line that an output sees, counted without the padding on the far side.
+    last = line * stride[0] + weight.shape[1] - 2 * padding[0]
+    return trains * (last <= lengths[:, None])[:, :, None, None]
 
 
 def pool(packed: Tensor, lengths: Tensor | None) -> Tensor:
@@ -158,24 +167,22 @@ def with_border(x: Tensor, border: "Pair") -> Tensor:
     return x if border == (0, 0) else F.pad(x, (0, 0, border[1], border[1], border[0], border[0]))
 
 
-def fire_sums(
-    sums: Tensor, factor: Tensor, neurons: "IntegerNeurons", slots: int, delay: int, backend: str
+def _fire_sums(
+    sums: Tensor, factor: Tensor, neurons: "IntegerNeurons", slots: int, delay: int
 ) -> Tensor:
     """SN_delta of sums [slot, row, output]; where the delay is T, of one sum over all slots."""
     if delay == slots:
-        return full_lookahead(sums[0], factor, neurons, slots, backend)
+        return full_lookahead(sums[0], factor, neurons, slots)
     return integer.fire_integer(
         sums, delay, initial=neurons.initial, static_per_slot=neurons.static,
-        threshold=neurons.threshold, factor=factor, backend=backend,
+        threshold=neurons.threshold, factor=factor,
     )  # fmt: skip
 
 
-def full_lookahead(
-    total: Tensor, factor: Tensor, neurons: "IntegerNeurons", slots: int, backend: str
-) -> Tensor:
+def full_lookahead(total: Tensor, factor: Tensor, neurons: "IntegerNeurons", slots: int) -> Tensor:
     return integer.count_integer(
         total, slots=slots, initial=neurons.initial, static_per_slot=neurons.static,
-        threshold=neurons.threshold, factor=factor, backend=backend,
+        threshold=neurons.threshold, factor=factor,
     )  # fmt: skip
 
 

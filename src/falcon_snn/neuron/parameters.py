@@ -21,6 +21,16 @@ class Neurons(NamedTuple):
     threshold: Tensor  # theta > 0
 
 
+class Norm(NamedTuple):
+    """What happens to sums before they are quantised: y -> (y - mean) rstd gamma + beta."""
+
+    beta: Tensor
+    mean: Tensor | None = None  # None: only beta is added
+    rstd: Tensor | None = None
+    gamma: Tensor | None = None
+    batch: bool = False  # mean and rstd are those of y itself, so gradients pass through them
+
+
 def make_neurons(
     currents: Tensor, threshold: Parameter, offset: Parameter, static: Parameter
 ) -> Neurons:

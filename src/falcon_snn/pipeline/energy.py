@@ -19,7 +19,7 @@ from falcon_snn.hardware.energy import (
     array_pj,
 )
 from falcon_snn.hardware.profile import Profile
-from falcon_snn.pipeline.graph import INPUT, Graph, Stage
+from falcon_snn.pipeline.graph import INPUT, Graph, TimedStage
 from falcon_snn.pipeline.steps import product_cycles
 from falcon_snn.pipeline.timing import Timing, time_qnn, time_snn
 
@@ -129,12 +129,12 @@ def on_profile(energy: Energy, profile: Profile) -> Energy:
     return graph_energy(timing.graph, timing.delays, energy.activity, energy.outside, profile)
 
 
-def layer_name(stage: Stage) -> str:
+def layer_name(stage: TimedStage) -> str:
     """The name of a layer is that of its array without the suffix."""
     return stage.name.removesuffix(".array")
 
 
-def passes(graph: Graph, stage: Stage, profile: Profile, *, qnn: bool) -> int:
+def passes(graph: Graph, stage: TimedStage, profile: Profile, *, qnn: bool) -> int:
     """Passes of an analog stage: of b bits, T slots, or p slots where only a prefix is read."""
     if qnn:
         return profile.bit_passes(graph.bits)
@@ -146,7 +146,7 @@ def passes(graph: Graph, stage: Stage, profile: Profile, *, qnn: bool) -> int:
     return max(prefixes, default=graph.slots)
 
 
-def _analog_work(timing: Timing, stage: Stage, activity: Activity) -> AnalogWork:
+def _analog_work(timing: Timing, stage: TimedStage, activity: Activity) -> AnalogWork:
     profile, graph = timing.profile, timing.graph
     count = passes(graph, stage, profile, qnn=timing.delays is None)
     runs = [n for n, step in enumerate(timing.steps) if step.stage == stage.name][:count]
@@ -194,14 +194,14 @@ def _additions(name: str, activity: Activity, qnn: bool) -> float:
     return activity.neurons[name] if qnn else activity.spikes[name]
 
 
-def _product(graph: Graph, stage: Stage) -> Operations:
+def _product(graph: Graph, stage: TimedStage) -> Operations:
     """A product of two codes has 8 bits on both sides, one with counts 4 on one of them."""
     counted = any(graph.stage(name).fires for name in stage.after)
     macs = _macs(stage)
     return Operations(macs_8x4=macs) if counted else Operations(macs_8x8=macs)
 
 
-def _macs(stage: Stage) -> int:
+def _macs(stage: TimedStage) -> int:
     return stage.rows * stage.inner * stage.columns * stage.copies
 
 

@@ -39,8 +39,8 @@ KINDS = tuple(_ARITY)
 
 
 @dataclass(frozen=True)
-class Stage:
-    """One stage; sizes that its kind does not use stay 1."""
+class TimedStage:
+    """One stage of a graph; sizes that its kind does not use stay 1."""
 
     name: str
     kind: str
@@ -72,7 +72,7 @@ class Graph:
 
     name: str
     slots: int
-    stages: tuple[Stage, ...]
+    stages: tuple[TimedStage, ...]
 
     def __post_init__(self) -> None:
         if not 1 <= self.slots <= MAX_GRAPH_SLOTS:
@@ -100,7 +100,7 @@ class Graph:
         used = {name for stage in self.stages for name in stage.after}
         return tuple(stage.name for stage in self.stages if stage.name not in used)
 
-    def stage(self, name: str) -> Stage:
+    def stage(self, name: str) -> TimedStage:
         for stage in self.stages:
             if stage.name == name:
                 return stage
@@ -109,10 +109,12 @@ class Graph:
 
 def layer(
     name: str, after: str, inner: int, columns: int, copies: int = 1, *, lookahead: bool = False
-) -> tuple[Stage, Stage]:
+) -> tuple[TimedStage, TimedStage]:
     """An analog layer and the neurons after it: the stages `NAME.array` and `NAME`."""
-    array = Stage(f"{name}.array", "analog", (after,), inner=inner, columns=columns, copies=copies)
-    return array, Stage(name, "neuron", (array.name,), full_lookahead=lookahead)
+    array = TimedStage(
+        f"{name}.array", "analog", (after,), inner=inner, columns=columns, copies=copies
+    )
+    return array, TimedStage(name, "neuron", (array.name,), full_lookahead=lookahead)
 
 
 def read_graph(path: Path | str) -> Graph:
@@ -141,7 +143,7 @@ def graph_toml(graph: Graph) -> str:
     lines = [f'name = "{graph.name}"', f"slots = {graph.slots}"]
     for stage in graph.stages:
         lines += ["", "[[stage]]"]
-        for item in fields(Stage):
+        for item in fields(TimedStage):
             value = getattr(stage, item.name)
             if item.default is MISSING or value != item.default:
                 lines.append(f"{item.name} = {_toml(value)}")
@@ -154,11 +156,11 @@ def _toml(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value).lower()
 
 
-def _stages(path: Path | str, table: dict[str, Any]) -> Iterable[Stage]:
+def _stages(path: Path | str, table: dict[str, Any]) -> Iterable[TimedStage]:
     name, kind, after = table.get("name"), table.get("kind"), table.get("after", [])
     if not isinstance(name, str):
         raise FalconError(f"{path}: a [[stage]] has no name")
-    allowed = {item.name for item in fields(Stage)}
+    allowed = {item.name for item in fields(TimedStage)}
     unknown = set(table) - allowed
     if unknown:
         known = ", ".join(sorted(allowed))
@@ -175,10 +177,10 @@ def _stages(path: Path | str, table: dict[str, Any]) -> Iterable[Stage]:
                 f"{path}: stage '{name}': a layer takes one name in after, and inner, columns, "
                 "copies, full_lookahead"
             )
-        array = Stage(f"{name}.array", "analog", tuple(after), **sizes)
+        array = TimedStage(f"{name}.array", "analog", tuple(after), **sizes)
         fire = table.get("full_lookahead", False)
-        return (array, Stage(name, "neuron", (array.name,), full_lookahead=fire))
-    return (Stage(**{**table, "kind": kind, "after": tuple(after)}),)
+        return (array, TimedStage(name, "neuron", (array.name,), full_lookahead=fire))
+    return (TimedStage(**{**table, "kind": kind, "after": tuple(after)}),)
 
 
 def _is_count(value: object) -> bool:
@@ -195,7 +197,7 @@ def check_name(name: str) -> None:
 
 
 def _check(graph: Graph) -> None:
-    by_name: dict[str, Stage] = {}
+    by_name: dict[str, TimedStage] = {}
     for stage in graph.stages:
         check_name(stage.name)
         if stage.name in by_name:
@@ -205,7 +207,7 @@ def _check(graph: Graph) -> None:
         _check_stage(graph, stage, by_name)
 
 
-def _check_stage(graph: Graph, stage: Stage, by_name: dict[str, Stage]) -> None:
+def _check_stage(graph: Graph, stage: TimedStage, by_name: dict[str, TimedStage]) -> None:
     where = f"stage '{stage.name}'"
     if stage.kind not in KINDS:
         raise FalconError(f"{where}: unknown kind '{stage.kind}'; allowed: {', '.join(KINDS)}")
@@ -239,7 +241,7 @@ def _check_stage(graph: Graph, stage: Stage, by_name: dict[str, Stage]) -> None:
             raise FalconError(f"{where}: prefix is {stage.prefix}; it must lie in 1..{graph.slots}")
 
 
-def _in_order(graph: Graph) -> tuple[Stage, ...]:
+def _in_order(graph: Graph) -> tuple[TimedStage, ...]:
     """Stages so that each follows its inputs; where there is a choice, the given order stays."""
     index = {stage.name: number for number, stage in enumerate(graph.stages)}
     followers: list[list[int]] = [[] for _ in graph.stages]
@@ -250,7 +252,7 @@ def _in_order(graph: Graph) -> tuple[Stage, ...]:
             missing[number] += 1
     ready = [number for number, count in enumerate(missing) if not count]
     heapify(ready)
-    order: list[Stage] = []
+    order: list[TimedStage] = []
     while ready:
         number = heappop(ready)
         order.append(graph.stages[number])

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import Profile
-from falcon_snn.pipeline.graph import INPUT, Graph, Stage
+from falcon_snn.pipeline.graph import INPUT, Graph, TimedStage
 from falcon_snn.pipeline.steps import digital_resource, qnn_plan, snn_plan
 from falcon_snn.pipeline.throughput import measure_throughput
 from falcon_snn.pipeline.timing import time_qnn, time_snn
@@ -108,7 +108,7 @@ def neuron_units(graph: Graph, profile: Profile) -> tuple[NeuronUnits, ...]:
 
 
 def _neuron_units(
-    stage: Stage, neurons: int, spikes: bool, slots: int, profile: Profile
+    stage: TimedStage, neurons: int, spikes: bool, slots: int, profile: Profile
 ) -> NeuronUnits:
     shared = profile.neurons_per_unit > 1
     units = -(-neurons // profile.neurons_per_unit)

@@ -34,7 +34,8 @@ def parse_delays(
                 "fastest, full, uniform:D or a JSON file"
             )
         return complete(published[text], boundaries, slots, f"schedule '{text}'")
-    if not Path(text).exists() and not text.endswith(".json"):
+    file = Path(text)
+    if file.is_dir() or not (file.exists() or file.suffix == ".json"):
         raise FalconError(
             f"unknown schedule '{text[:80]}'; "
             "choose fastest, balanced, accurate, full, uniform:D or a JSON file"

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import Profile
-from falcon_snn.pipeline.graph import INPUT, Graph, Stage
+from falcon_snn.pipeline.graph import INPUT, Graph, TimedStage
 
 QnnStyle = Literal["strict", "bit-parallel", "overlapped"]
 QNN_STYLES: tuple[QnnStyle, ...] = ("strict", "bit-parallel", "overlapped")
@@ -51,7 +51,13 @@ class Plan:
         self.last_on: dict[str, tuple[int, ...]] = {}  # the latest step of a shared resource
 
     def add(
-        self, stage: Stage, kind: str, slot: int, cycles: int, after: tuple[int, ...], resource: str
+        self,
+        stage: TimedStage,
+        kind: str,
+        slot: int,
+        cycles: int,
+        after: tuple[int, ...],
+        resource: str,
     ) -> int:
         self.steps.append(
             Step(stage.name, kind, slot, cycles, tuple(dict.fromkeys(after)), resource)
@@ -62,7 +68,7 @@ class Plan:
         """The step that makes a slot of a stage ready; nothing for the source."""
         return self.ready[name][slot : slot + 1] if name != INPUT else ()
 
-    def whole(self, stage: Stage) -> tuple[int, ...]:
+    def whole(self, stage: TimedStage) -> tuple[int, ...]:
         """The steps that make the inputs of a stage complete."""
         return tuple(step for name in stage.after for step in self.ready[name][-1:])
 
@@ -135,13 +141,13 @@ def check_delays(delays: Mapping[str, int], graph: Graph) -> None:
             raise FalconError(f"delay of {name} is {delay}; it must lie in 1..{graph.slots}")
 
 
-def product_cycles(stage: Stage, profile: Profile) -> int:
+def product_cycles(stage: TimedStage, profile: Profile) -> int:
     """C_GEMM = ceil(m / S) * ceil(n / S) * k + 2 (S - 1), for one head on one S x S array."""
     groups = -(-stage.rows // profile.array_size)
     return groups * row_group_cycles(stage, profile) + drain_cycles(profile)
 
 
-def row_group_cycles(stage: Stage, profile: Profile) -> int:
+def row_group_cycles(stage: TimedStage, profile: Profile) -> int:
     """One group of S rows of a product: ceil(n / S) * k."""
     return -(-stage.columns // profile.array_size) * stage.inner
 
@@ -156,7 +162,7 @@ def elementwise_cycles(rows: int, columns: int, profile: Profile) -> int:
     return -(-rows * columns // profile.engine_lanes)
 
 
-def _passes(plan: Plan, stage: Stage) -> None:
+def _passes(plan: Plan, stage: TimedStage) -> None:
     cycles = plan.profile.pass_cycles(stage.inner, stage.copies)
     steps: list[int] = []
     for slot in range(plan.graph.slots):
@@ -165,7 +171,7 @@ def _passes(plan: Plan, stage: Stage) -> None:
     plan.ready[stage.name] = tuple(steps)
 
 
-def _fire(plan: Plan, stage: Stage, delay: int) -> None:
+def _fire(plan: Plan, stage: TimedStage, delay: int) -> None:
     last = plan.graph.slots - 1
     cycles, neurons = plan.profile.decision_cycles, f"{stage.name} neurons"
     inputs = [plan.ready[name] for name in stage.after if name != INPUT]
@@ -177,7 +183,7 @@ def _fire(plan: Plan, stage: Stage, delay: int) -> None:
     plan.ready[stage.name] = tuple(steps)
 
 
-def _bit_passes(plan: Plan, stage: Stage, passes: int) -> None:
+def _bit_passes(plan: Plan, stage: TimedStage, passes: int) -> None:
     cycles = plan.profile.pass_cycles(stage.inner, stage.copies)
     after = plan.whole(stage)
     for bit in range(passes):
@@ -185,7 +191,7 @@ def _bit_passes(plan: Plan, stage: Stage, passes: int) -> None:
     plan.ready[stage.name] = after
 
 
-def _row_group_passes(plan: Plan, stage: Stage, parts: int) -> None:
+def _row_group_passes(plan: Plan, stage: TimedStage, parts: int) -> None:
     """All bits of row group 0, then of row group 1, ...; the last one column part by part."""
     groups = plan.profile.row_groups(stage.inner)
     planes = plan.profile.bit_passes(plan.graph.bits)
@@ -204,7 +210,7 @@ def _row_group_passes(plan: Plan, stage: Stage, parts: int) -> None:
     plan.ready[stage.name] = tuple(ready)
 
 
-def _digital(plan: Plan, stage: Stage, width: int) -> None:
+def _digital(plan: Plan, stage: TimedStage, width: int) -> None:
     """A product or an element-wise stage; its result is complete at once, for all `width` slots."""
     resource = digital_resource(stage, plan.profile)
     if plan.profile.attention == "streamed":
@@ -216,13 +222,13 @@ def _digital(plan: Plan, stage: Stage, width: int) -> None:
     plan.ready[stage.name] = plan.last_on[resource] * width
 
 
-def digital_resource(stage: Stage, profile: Profile) -> str:
+def digital_resource(stage: TimedStage, profile: Profile) -> str:
     """Which arrays or engines a digital stage runs on: all blocks' or its own block's."""
     pool = "arrays" if stage.kind == "product" else "engines"
     return pool if profile.engine_sharing == "shared" else f"{stage.block} {pool}".strip()
 
 
-def digital_cycles(stage: Stage, profile: Profile) -> int:
+def digital_cycles(stage: TimedStage, profile: Profile) -> int:
     """All heads of a serial stage: in rounds when there are more heads than engines."""
     if stage.kind == "product":
         return -(-stage.copies // profile.arrays) * product_cycles(stage, profile)
@@ -230,7 +236,7 @@ def digital_cycles(stage: Stage, profile: Profile) -> int:
     return rounds * elementwise_cycles(stage.rows, stage.columns, profile)
 
 
-def _streamed(plan: Plan, stage: Stage, resource: str) -> None:
+def _streamed(plan: Plan, stage: TimedStage, resource: str) -> None:
     """Row group by row group; a head has one array and one engine, and heads run in rounds."""
     profile = plan.profile
     rounds = -(-stage.copies // min(profile.arrays, profile.engines))

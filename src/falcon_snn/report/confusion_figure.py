@@ -5,22 +5,21 @@ from pathlib import Path
 
 import numpy as np
 
-from falcon_snn.report.style import check_picture, figure_style, save_figure
+from falcon_snn.report.style import drawing
 
 
 def draw_confusion(
     path: Path, title: str, words: Sequence[str], confusion: Sequence[Sequence[int]]
 ) -> None:
     """`confusion[said][answered]` counts clips."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    check_picture(path)
     counts = np.array(confusion, dtype=np.float64)
     share = 100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     side = max(4.0, 0.27 * len(words) + 1.8)
-    with rc_context(figure_style()):
-        figure = Figure(figsize=(side, side), layout="constrained")
+    rows = [
+        {"said": words[said], "answered": words[answered], "clips": int(counts[said, answered])}
+        for said, answered in np.ndindex(*counts.shape)
+    ]
+    with drawing(path, side, side, rows) as figure:
         axis = figure.subplots()
         axis.imshow(np.sqrt(share), cmap="Blues", vmin=0, vmax=10)  # roots: small shares show
         axis.set(xticks=range(len(words)), yticks=range(len(words)), xlabel="answered",
@@ -32,8 +31,3 @@ def draw_confusion(
             value = share[said, answered]
             axis.text(answered, said, f"{value:.0f}", ha="center", va="center", fontsize=6,
                       color="white" if value > 30 else "black")  # fmt: skip
-        rows = [
-            {"said": words[said], "answered": words[answered], "clips": int(counts[said, answered])}
-            for said, answered in np.ndindex(*counts.shape)
-        ]
-        save_figure(figure, path, rows)

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from falcon_snn.pipeline.resources import SharingPoint
 from falcon_snn.pipeline.sweep import SweepPoint
-from falcon_snn.report.style import check_picture, save_figure
+from falcon_snn.report.style import check_picture, one_column, save_figure, shared_legend
 
 _LINES = (
     ("snn_us", "SNN", "#e1812c", "-"),
@@ -19,15 +19,17 @@ _LINES = (
 
 def draw_sweep(path: Path, key: str, points: Sequence[SweepPoint], title: str) -> None:
     """Latency against the value that moves."""
-    figure = _figure(path, (8, 4.6))
+    figure = _figure(path, (8, 4.8), layout="constrained")
     axis = figure.subplots()
     values = [point.value for point in points]
     for name, label, colour, style in _LINES:
         latencies = [getattr(point, name) for point in points]
         axis.plot(values, latencies, style, marker="o", markersize=4, color=colour, label=label)
     axis.set(xlabel=key, ylabel="core latency (µs)", title=title, ylim=(0, None))
+    if all(value == int(value) for value in values):
+        axis.xaxis.get_major_locator().set_params(integer=True)
     _finish(axis)
-    figure.tight_layout()
+    shared_legend(figure, columns=3)
     save_figure(figure, path, [{key: point.value, **_latencies(point)} for point in points])
 
 
@@ -36,9 +38,9 @@ def draw_sharing(path: Path, points: Sequence[SharingPoint], title: str) -> None
     figure = _figure(path, (11, 4.6))
     left, right = figure.subplots(1, 2)
     tiles = [point.tiles for point in points]
-    for axis, unit, names in (
-        (left, "core latency (µs)", ("snn_us", "qnn_us")),
-        (right, "samples per second", ("snn_per_s", "qnn_per_s")),
+    for axis, unit, names, below in (
+        (left, "core latency (µs)", ("snn_us", "qnn_us"), (-4, -11)),
+        (right, "samples per second", ("snn_per_s", "qnn_per_s"), (4, -10)),
     ):
         for name, label, colour in zip(names, ("SNN", "QNN"), ("#e1812c", "#3b76af"), strict=True):
             values = [getattr(point, name) for point in points]
@@ -46,29 +48,33 @@ def draw_sharing(path: Path, points: Sequence[SharingPoint], title: str) -> None
         for point in points:
             axis.annotate(
                 str(point.tokens_per_copy), (point.tiles, getattr(point, names[0])),
-                textcoords="offset points", xytext=(5, 5), fontsize=8,
+                textcoords="offset points", xytext=below, fontsize=8,
+                ha="right" if below[0] < 0 else "left",
             )  # fmt: skip
         axis.set(xlabel="analog tiles", ylabel=unit)
+        axis.margins(0.12)
         for line in (axis.xaxis, axis.yaxis):
             _plain_log_ticks(line)
         _finish(axis)
+        axis.legend(frameon=False, fontsize=9)
     figure.suptitle(f"{title}: tokens that share one copy (numbers at the points)", fontsize=11)
     figure.tight_layout()
     save_figure(figure, path, [point._asdict() for point in points])
 
 
-def _figure(path: Path, size: tuple[float, float]) -> Any:
+def _figure(
+    path: Path, size: tuple[float, float], layout: Literal["constrained"] | None = None
+) -> Any:
     from matplotlib.figure import Figure
 
     check_picture(path)
-    return Figure(figsize=size, dpi=120)
+    return Figure(figsize=size, dpi=120, layout=layout)
 
 
 def _finish(axis: Any) -> None:
     axis.grid(color="#e6e6e6")
     axis.set_axisbelow(True)
     axis.spines[["top", "right"]].set_visible(False)
-    axis.legend(frameon=False, fontsize=9)
 
 
 def _latencies(point: SweepPoint) -> dict[str, float]:
@@ -76,11 +82,12 @@ def _latencies(point: SweepPoint) -> dict[str, float]:
 
 
 def _plain_log_ticks(line: Any) -> None:
-    """Whole numbers at 1, 2 and 5 of each decade, or only at 1 where there are many decades."""
+    """Whole numbers at 1, 2 and 5 of each decade; fewer for many decades or little room."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     low, high = line.get_view_interval()
     many = high / max(low, 1e-12) > 500
-    line.set_major_locator(LogLocator(subs=(1.0,) if many else (1.0, 2.0, 5.0)))
+    few = (1.0, 3.0) if one_column() else (1.0, 2.0, 5.0)
+    line.set_major_locator(LogLocator(subs=(1.0,) if many else few))
     line.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
     line.set_minor_formatter(NullFormatter())

@@ -7,7 +7,7 @@ from typing import Any
 
 from falcon_snn.files import read_json, write_json
 from falcon_snn.report.page import write_page
-from falcon_snn.report.style import INK, SOFT, figure_style, save_figure
+from falcon_snn.report.style import INK, SOFT, drawing, shared_legend
 
 RESULT, PAGE, FIGURE = "design.json", "design.html", "front.svg"
 UNITS = {"us": "µs", "tiles": "tiles", "mj": "mJ"}
@@ -65,17 +65,26 @@ def draw_designs(
     path: Path, trials: Sequence[dict[str, Any]], designs: Sequence[dict[str, Any]],
     limit_us: float | None,
 ) -> None:  # fmt: skip
-    """Score against latency: trials, the front, the rivals of its designs."""
-    import matplotlib.pyplot as plt
+    """Score against latency: trials, the front, the rivals of its designs.
 
-    with plt.rc_context(figure_style()):
-        figure, axis = plt.subplots(figsize=(8.4, 4.8), layout="constrained")
+    Trials that ended early had few epochs and lie far below; those that would leave no room for the
+    rest are drawn at the lower edge.
+    """
+    best = front(designs)
+    seen = [network["score"] for row in best for network in row["networks"].values()]
+    whole = [last_score(row) for row in trials if row["state"] == "complete"]
+    low = min([*seen, *(scores["score"] for scores in whole if scores)])
+    low -= 0.15 * (max(seen) - low) + 0.5
+
+    with drawing(path, 8.4, 4.8) as figure:
+        axis = figure.subplots()
         for state, colour, label in (
-            ("pruned", SOFT, "ended early"), ("complete", _BLUE, "fully trained"),
+            ("pruned", SOFT, "ended early (lower edge: lower)"),
+            ("complete", _BLUE, "fully trained"),
         ):  # fmt: skip
             for family, marker in (("kestrel", "o"), ("falcon", "^")):
                 rows = [
-                    (row["latency_us"], scores["score"])
+                    (row["latency_us"], max(scores["score"], low))
                     for row in trials
                     if row["state"] == state and row["name"].startswith(family)
                     if (scores := last_score(row)) is not None
@@ -83,15 +92,16 @@ def draw_designs(
                 if rows:
                     axis.plot(*zip(*rows, strict=True), marker, color=colour, markersize=4,
                               markerfacecolor="none", label=f"{family}, {label}")  # fmt: skip
-        best = front(designs)
         own = [row["networks"]["SNN"] for row in best]
         us, score = [row["latency_us"] for row in own], [row["score"] for row in own]
         axis.step(us, score, where="post", color=_RED, alpha=0.6)
         axis.plot(us, score, "o", color=_RED, label="the front, adapted")
-        for x, y, row in zip(us, score, best, strict=True):
+        for number, (x, y, row) in enumerate(zip(us, score, best, strict=True)):
+            # One above the other, since neighbours on a front lie close together.
             axis.annotate(
-                row["name"], (x, y), xytext=(4, 5), textcoords="offset points", fontsize=7
-            )
+                row["name"], (x, y), xytext=(4, 5 + 9 * (number % 3)), textcoords="offset points",
+                fontsize=7,
+            )  # fmt: skip
         for title, marker in _RIVALS.items():
             rivals = [row["networks"][title] for row in best]
             axis.plot([r["latency_us"] for r in rivals], [r["score"] for r in rivals], marker,
@@ -101,6 +111,5 @@ def draw_designs(
             axis.text(limit_us, 0.01, " limit", transform=axis.get_xaxis_transform(), fontsize=7,
                       color=SOFT)  # fmt: skip
         axis.set(xlabel="modeled core latency (µs)", ylabel="validation score (%)")
-        axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-        save_figure(figure, path)
-        plt.close(figure)
+        axis.margins(y=0.12)
+        shared_legend(figure, columns=3)

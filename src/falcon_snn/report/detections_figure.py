@@ -7,17 +7,13 @@ from typing import Any
 import numpy as np
 
 from falcon_snn.data.stream import FRAME_S
-from falcon_snn.report.style import INK, SOFT, check_picture, figure_style, save_figure
+from falcon_snn.report.style import INK, SOFT, drawing
 
 _MOST_COLUMNS = 4_000
 
 
 def draw_detections(path: Path, pieces: Sequence[Any], detector: Any, title: str) -> None:
     """`pieces` are what `workflow.detecting.follow` gave for the recording of a detector."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    check_picture(path)
     rule, keywords = detector.rule, list(detector.keywords)
     windows = [piece.windows for piece in pieces if len(piece.windows)]
     end_s = np.concatenate([part.end_s for part in windows])
@@ -28,8 +24,7 @@ def draw_detections(path: Path, pieces: Sequence[Any], detector: Any, title: str
     frames = frames[:: max(1, len(frames) // _MOST_COLUMNS)]
     confidences = np.concatenate([p.confidences for p in pieces if len(p.windows)])
     detections = [one for piece in pieces for one in piece.detections]
-    with rc_context(figure_style()):
-        figure = Figure(figsize=(9, 4.6), layout="constrained")
+    with drawing(path, 9, 4.6, [one.as_json() for one in detections] or None) as figure:
         upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
         upper.imshow(frames.T, origin="lower", aspect="auto", cmap="magma",
                      extent=(0, float(end_s[-1]), 0, frames.shape[1]))  # fmt: skip
@@ -44,8 +39,7 @@ def draw_detections(path: Path, pieces: Sequence[Any], detector: Any, title: str
             upper.text((one.start_s + one.end_s) / 2, frames.shape[1] - 2, one.word, color="white",
                        ha="center", va="top", fontsize=8)  # fmt: skip
             lower.axvline(one.answer_s, color=INK, lw=0.8)
-        lower.set(xlabel="time (s)", ylabel="mean confidence", ylim=(0, 1.02),
+        lower.set(xlabel="time (s)", ylabel="confidence", ylim=(0, 1.02),
                   xlim=(0, max(detector.heard_s, FRAME_S)))  # fmt: skip
         if heard:
             lower.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-        save_figure(figure, path, [one.as_json() for one in detections] or None)

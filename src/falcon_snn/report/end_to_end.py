@@ -19,7 +19,7 @@ from falcon_snn.data.features import (
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import Profile
 from falcon_snn.network.description import Network
-from falcon_snn.pipeline.graph import Stage
+from falcon_snn.pipeline.graph import TimedStage
 from falcon_snn.pipeline.steps import product_cycles
 
 # A real transform of 480 samples is a complex one of 240 = 2^4 3 5, four products each.
@@ -48,7 +48,8 @@ def end_to_end(
     cycle_us = profile.cycle_ns / 1000
     features = _on_lanes(frame, profile) + _on_lanes(3 * FRAMES * BANDS, profile)
     rows = [
-        ("next look", 1000.0 * every_ms, "setting", "at most; --every of `detect`"),
+        ("next look", 2 * 1000.0 * every_ms, "setting",
+         "at most: twice --every of `detect`, where nothing was heard"),
         ("averaging", 1000.0 * every_ms * (averaged - 1), "setting", "--smooth of `detect`"),
         ("last frame", 1e6 * FFT_SAMPLES / 2 / RATE_HZ, "inferred",
          "half of a frame lies behind what it hears"),
@@ -85,5 +86,5 @@ def _on_arrays(rows: int, inner: int, columns: int, profile: Profile) -> int:
         rows = -(-rows // profile.arrays)
     else:
         columns = -(-columns // profile.arrays)
-    stage = Stage("product", "product", (), rows=rows, inner=inner, columns=columns)
+    stage = TimedStage("product", "product", (), rows=rows, inner=inner, columns=columns)
     return product_cycles(stage, profile)

@@ -9,7 +9,8 @@ from typing import Any
 
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.energy import CONDUCTION, STATIC, TILE_SUMS, Operations, arithmetic_pj
-from falcon_snn.hardware.profile import KEYS, Profile, ValueSource, with_value
+from falcon_snn.hardware.keys import ValueSource
+from falcon_snn.hardware.profile import KEYS, Profile, with_value
 from falcon_snn.pipeline.energy import Energy, on_profile
 from falcon_snn.report.published import (
     ENERGY_ANALOG_MJ,

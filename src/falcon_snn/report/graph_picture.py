@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from falcon_snn.pipeline.graph import INPUT, Graph, Stage
+from falcon_snn.pipeline.graph import INPUT, Graph, TimedStage
 from falcon_snn.report.style import check_picture, save_figure
 
 BOXES_PER_LINE = 10
@@ -49,7 +49,7 @@ def boxes(graph: Graph) -> list[Box]:
     return found
 
 
-def stage_sizes(stage: Stage) -> str:
+def stage_sizes(stage: TimedStage) -> str:
     """The sizes of a stage in a few characters."""
     copies = f" x{stage.copies}" if stage.copies > 1 else ""
     if stage.kind == "analog":

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from falcon_snn.neuron.reference import integrate_and_fire
-from falcon_snn.report.style import INK, SOFT, figure_style, save_figure
+from falcon_snn.report.style import INK, SOFT, drawing
 
 # A late inhibition: firing at once spends a spike that the whole input does not pay for.
 INPUTS = (0.7, 0.4, 0.5, -1.3, 0.2, 0.6, 0.1)
@@ -36,20 +36,13 @@ def decisions(inputs: Sequence[float], delay: int) -> list[Decision]:
 
 def draw_kernel(path: Path, delays: Sequence[int]) -> None:
     """One row per delay: inputs, potential, threshold, decisions."""
-    import matplotlib.pyplot as plt
-
-    with plt.rc_context(figure_style()):
-        figure, rows = plt.subplots(
-            len(delays), 1, figsize=(8, 1.9 * len(delays)), sharex=True, sharey=True,
-            layout="constrained",
-        )  # fmt: skip
+    with drawing(path, 8, 1.9 * len(delays)) as figure:
+        rows = figure.subplots(len(delays), 1, sharex=True, sharey=True)
         for axis, delay in zip(rows, delays, strict=True):
             _row(axis, delay)
         rows[0].legend(loc="upper right", ncols=5)
         rows[-1].set_xlabel("round; input slots arrive one per round")
         rows[-1].set_xticks(range(len(INPUTS) + max(delays) - 1))
-        save_figure(figure, path)
-        plt.close(figure)
 
 
 def _row(axis: Any, delay: int) -> None:

@@ -18,7 +18,13 @@ def write_page(path: Path, template: str, **values: Any) -> None:
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     environment.filters["data_uri"] = data_uri
+    environment.filters["css"] = css_name
     write_text(path, environment.get_template(template).render(**values) + "\n")
+
+
+def css_name(text: str) -> str:
+    """A phrase as the name of a class: "within 2 %" is within-2-percent."""
+    return text.replace("%", "percent").replace(" ", "-")
 
 
 def data_uri(picture: Path) -> str:

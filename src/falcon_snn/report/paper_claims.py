@@ -2,19 +2,17 @@
 our results, parameters counted.
 """
 
-from collections.abc import Sequence
-
 from falcon_snn.report import published as paper
-from falcon_snn.report.exhibit import Exhibit, Line, accuracy_line, line
+from falcon_snn.report.exhibit import Exhibit, Line, line, listed, other_line
+from falcon_snn.report.measurements import Measurements
 from falcon_snn.report.modeled import core_us, less_percent
-from falcon_snn.report.paper_tables import parameters, tested
-from falcon_snn.report.results import Result
+from falcon_snn.report.paper_tables import parameters
+from falcon_snn.report.results_table import compare
 
-Results = Sequence[Result]
 _SPIKESCR = next(row for row in paper.PRIOR_METHODS if row.method.startswith("SpikeSCR"))
 
 
-def claims(results: Results) -> Exhibit:
+def claims(found: Measurements) -> Exhibit:
     medium, large, ssc = "gsc-medium", "gsc-large", "ssc-medium"
     assert _SPIKESCR.gsc is not None
     spikescr_parameters = _SPIKESCR.gsc.parameters_millions * 1e6
@@ -42,20 +40,22 @@ def claims(results: Results) -> Exhibit:
         line("Uniform delay 2, Large", 231.24, core_us(large, "uniform:2"), "us"),
         line("Parameters of Medium against SpikeSCR (3.15 M)", 73.9,
              less_percent(parameters(medium), spikescr_parameters), "% fewer", digits=1),
-        _loss(results, 0.57, medium, "qnn", "fastest"),
-        _loss(results, 0.29, medium, "qnn", "accurate"),
-        _loss(results, 0.37, medium, "full", "balanced"),
-        _loss(results, 0.72, large, "full", "balanced"),
-        _loss(results, 1.78, ssc, "balanced", "fastest"),
-        _loss(results, 5.16, medium, "balanced", "prefix-3"),
+        _loss(found, 0.57, medium, "qnn", "fastest"),
+        _loss(found, 0.29, medium, "qnn", "accurate"),
+        _loss(found, 0.37, medium, "full", "balanced"),
+        _loss(found, 0.72, large, "full", "balanced"),
+        _loss(found, 1.78, ssc, "balanced", "fastest"),
+        _loss(found, 5.16, medium, "balanced", "prefix-3"),
     ]  # fmt: skip
-    return Exhibit("claims", "Claims in the text", lines)
+    return Exhibit("claims", "Claims in the text", listed(lines))
 
 
-def _loss(results: Results, points: float, setting: str, better: str, worse: str) -> Line:
+def _loss(found: Measurements, points: float, setting: str, better: str, worse: str) -> Line:
     """Accuracy that is lost from one configuration to another, in percentage points."""
-    high, _ = tested(results, setting, better)
-    low, source = tested(results, setting, worse)
-    ours = None if high is None or low is None else high - low
+    verdict = compare(found.of(setting, better), found.of(setting, worse))
     what = f"{setting}: accuracy lost from {better} to {worse}"
-    return accuracy_line(what, points, ours, source if ours is not None else None, "points")
+    if verdict is None:
+        return other_line(what, points, None, "points")
+    said = "a difference" if verdict.differs else "no difference that these clips show"
+    why = f"{setting}, our {better} and {worse}: {said} ({verdict.why})."
+    return other_line(what, points, verdict.points, "points", why)

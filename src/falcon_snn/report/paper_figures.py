@@ -1,6 +1,5 @@
 """The figures of the paper, ours beside them where it prints numbers, and drawn."""
 
-from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -12,18 +11,26 @@ from falcon_snn.pipeline.graph import INPUT, Graph, layer
 from falcon_snn.pipeline.schedule import uniform
 from falcon_snn.pipeline.timing import time_qnn, time_snn
 from falcon_snn.report import published as paper
-from falcon_snn.report.exhibit import Exhibit, Line, line
+from falcon_snn.report.energy_figure import draw_breakdown
+from falcon_snn.report.energy_form import FIGURES
+from falcon_snn.report.exhibit import Exhibit, Line, line, listed, other_line
+from falcon_snn.report.kernel_figure import draw_kernel
+from falcon_snn.report.measurements import Measurements
 from falcon_snn.report.modeled import core_us, less_percent, timing_of
 from falcon_snn.report.paper_tables import TITLES
-from falcon_snn.report.results import Result, load_energy, load_search, of
+from falcon_snn.report.results import Result
+from falcon_snn.report.search_figures import draw_chosen, draw_delay_effects
+from falcon_snn.report.timeline import write_timeline
+from falcon_snn.report.training_curves import draw_panels
 
-Results = Sequence[Result]
-_SEARCH_DATA = "another network on other data"
+_SEARCH_DATA = "Our search looks at another network on other data."
 _NO_SEARCH = "Drawn from our search of this network, which has not been run yet."
+_SPIKES = "Ours from the spikes of another network on other clips."
+_QAT_EPOCHS = 30
 _NO_RESULTS = "Drawn from our results; there are none yet."
 
 
-def pipeline_intro(results: Results) -> Exhibit:
+def pipeline_intro(found: Measurements) -> Exhibit:
     """Four equal layers: more rounds per layer, and yet an earlier end."""
     names = [f"layer{number}" for number in range(1, 5)]
     stages = [
@@ -40,12 +47,15 @@ def pipeline_intro(results: Results) -> Exhibit:
         line("timesteps of an SNN layer with eight levels", 7, graph.slots, digits=0),
         *(line(f"four equal layers, {name}", None, t.core_us, "us") for name, t in timings.items()),
     ]
-    return Exhibit("pipeline-intro", "Cross-timestep pipelining and firing delay in SNNs", lines,
+    return Exhibit("pipeline-intro", "Cross-timestep pipelining and firing delay in SNNs",
+                   listed(lines),
                    ("The paper's sketch has no numbers; four layers of 64 inputs stand in.",),
-                   partial(_intro, timings))  # fmt: skip
+                   {"pipeline-intro.svg": partial(write_timeline, title="", timings=timings),
+                    "pipeline-intro-kernel.svg": partial(draw_kernel, delays=(1, 3, 7))}
+                   )  # fmt: skip
 
 
-def pipeline_detail(results: Results) -> Exhibit:
+def pipeline_detail(found: Measurements) -> Exhibit:
     balanced, qnn = (timing_of("gsc-medium", name) for name in ("balanced", "qnn"))
     stem = balanced.ready("stem.fc2")
     lines = [
@@ -57,12 +67,12 @@ def pipeline_detail(results: Results) -> Exhibit:
         line("searchable IF stages", 19, len(balanced.graph.boundaries), digits=0),
     ]
     caption = "Latency example of Falcon-Medium with the Balanced schedule"
-    timings = {"Balanced": balanced, "Matched QNN": qnn}
-    return Exhibit("pipeline-detail", caption, lines,
-                   draw=partial(_timeline, "pipeline-detail", timings))  # fmt: skip
+    draw = partial(write_timeline, title="", timings={"Balanced": balanced, "Matched QNN": qnn})
+    return Exhibit("pipeline-detail", caption, listed(lines),
+                   pictures={"pipeline-detail.svg": draw})  # fmt: skip
 
 
-def theory(results: Results) -> Exhibit:
+def theory(found: Measurements) -> Exhibit:
     """Theorem 1 and Proposition 1, executed."""
     from falcon_snn.neuron import theorems
 
@@ -85,118 +95,150 @@ def theory(results: Results) -> Exhibit:
         *(line(f"Proposition 1: accuracy at delay {delay}", published, float(ours))
           for delay, published, ours in zip(delays, (1.0, 0.5, 1.0), accuracies, strict=True)),
     ]  # fmt: skip
-    return Exhibit("theory", "Theory for delay in SNNs: Theorem 1 and Proposition 1", lines)
+    return Exhibit("theory", "Theory for delay in SNNs: Theorem 1 and Proposition 1",
+                   listed(lines))  # fmt: skip
 
 
-def delay_effects(setting: str, results: Results) -> Exhibit:
-    found = load_search(setting)
+def delay_effects(setting: str, found: Measurements) -> Exhibit:
+    searched = found.searches.get(setting)
     published = paper.UNIFORM_DELAYS_GSC_LARGE if setting == "gsc-large" else {}
     lines = []
     for delay in (1, 2, 3, 7):
         row = published.get(delay)
         latency = core_us(setting, f"uniform:{delay}")
         lines.append(line(f"uniform delay {delay}, latency", row and row.latency_us, latency, "us"))
-        ours = _percent(found, found["uniform"][delay - 1]) if found else None
-        lines.append(
-            _validation(f"uniform delay {delay}, validation", row and row.accuracy_percent, ours)
-        )
+        ours = _percent(searched, searched["uniform"][delay - 1]) if searched else None
+        lines.append(other_line(f"uniform delay {delay}, validation", row and row.accuracy_percent,
+                                ours, why=_SEARCH_DATA))  # fmt: skip
     caption = f"Effects of firing delay on accuracy and latency, {setting}"
-    return Exhibit(f"delay-effects-{setting}", caption, lines, () if found else (_NO_SEARCH,),
-                   draw=partial(_search_figure, 0, setting, found) if found else None)  # fmt: skip
+    name = f"delay-effects-{setting}"
+    draw = {f"{name}.svg": partial(draw_delay_effects, result=searched)} if searched else {}
+    return Exhibit(name, caption, listed(lines), () if searched else (_NO_SEARCH,), draw)
 
 
-def search(setting: str, results: Results) -> Exhibit:
-    found = load_search(setting)
+def search(setting: str, found: Measurements) -> Exhibit:
+    searched = found.searches.get(setting)
     large = setting == "gsc-large"
     lines = []
     for name in ("fastest", "balanced", "accurate"):
         row = paper.SEARCH_GSC_LARGE[name] if large else None
-        chosen = found["evaluated"][found["chosen"][name]] if found else None
-        before = _percent(found, found["chosen"][name]) if found else None
-        lines.append(_validation(f"{TITLES[name]}, validation before training",
-                                 row and row.validation_before_percent, before))  # fmt: skip
-        latency = paper.MAIN_RESULTS[setting][name].latency_us
-        found_us = chosen["latency_us"] if chosen else None
-        lines.append(line(f"{TITLES[name]}, latency of what the search chose", latency, found_us,
-                          "us", why=_SEARCH_DATA))  # fmt: skip
-        adapted = of(results, setting, name)
+        chosen = searched["evaluated"][searched["chosen"][name]] if searched else None
+        before = _percent(searched, searched["chosen"][name]) if searched else None
+        adapted = found.of(setting, name)
         after = mean(r.validation_percent for r in adapted) if adapted else None
-        lines.append(_validation(f"{TITLES[name]}, validation after training",
-                                 row and row.validation_after_percent, after))  # fmt: skip
-    lines += _search_size(found, large)
+        lines += [
+            other_line(f"{TITLES[name]}, validation before training",
+                       row and row.validation_before_percent, before, why=_SEARCH_DATA),
+            other_line(f"{TITLES[name]}, latency of what the search chose",
+                       paper.MAIN_RESULTS[setting][name].latency_us,
+                       chosen["latency_us"] if chosen else None, "us", _SEARCH_DATA),
+            other_line(f"{TITLES[name]}, validation after training",
+                       row and row.validation_after_percent, after, why=_SEARCH_DATA),
+        ]  # fmt: skip
+    lines += _search_size(searched, large)
     caption = f"Delay search and training, {setting}"
-    return Exhibit(f"search-{setting}", caption, lines, () if found else (_NO_SEARCH,),
-                   draw=partial(_search_figure, 1, setting, found) if found else None)  # fmt: skip
+    name = f"search-{setting}"
+    stages = {one: _stages(rows[0]) for one in ("fastest", "balanced", "accurate")
+              if (rows := found.of(setting, one))}  # fmt: skip
+    draw = {f"{name}.svg": partial(draw_chosen, result=searched, stages=stages)} if searched else {}
+    return Exhibit(name, caption, listed(lines), () if searched else (_NO_SEARCH,), draw)
 
 
-def _search_size(found: dict[str, Any] | None, large: bool) -> list[Line]:
+def _search_size(searched: dict[str, Any] | None, large: bool) -> list[Line]:
     """Schedules evaluated, and random schedules at the Balanced latency."""
     others: list[float] = []
-    if found is not None:
-        numbers = [row["schedule"] for row in found["random"]["balanced"]["schedules"]]
-        others = [_percent(found, number) for number in numbers]
+    if searched is not None:
+        numbers = [row["schedule"] for row in searched["random"]["balanced"]["schedules"]]
+        others = [_percent(searched, number) for number in numbers]
     average, deviation = paper.SEARCH_GSC_LARGE_RANDOM_PERCENT if large else (None, None)
     schedules = paper.SEARCH_GSC_LARGE_SCHEDULES if large else None
-    searched = found["schedules_searched"] if found else None
     return [
-        line("schedules evaluated", schedules, searched, digits=0,
-             why="the path depends on the trained network"),
-        _validation("random schedules like Balanced, mean", average,
-                    mean(others) if others else None),
-        _validation("random schedules like Balanced, deviation", deviation,
-                    stdev(others) if len(others) > 1 else None),
+        other_line("schedules evaluated", schedules,
+                   searched["schedules_searched"] if searched else None, "", _SEARCH_DATA,
+                   digits=0),
+        other_line("random schedules like Balanced, mean", average,
+                   mean(others) if others else None, why=_SEARCH_DATA),
+        other_line("random schedules like Balanced, deviation", deviation,
+                   stdev(others) if len(others) > 1 else None, why=_SEARCH_DATA),
     ]  # fmt: skip
 
 
-def qat_curves(results: Results) -> Exhibit:
-    found = {setting: of(results, setting, "balanced") for setting in paper.SETTINGS}
-    curves = {setting: rows[:1] for setting, rows in found.items() if rows}
-    lines = [
-        line(f"{setting}, epochs of QAT", 30, len(_qat(rows[0])) if rows else None, digits=0,
-             why="each experiment says how many epochs it ran")
-        for setting, rows in found.items()
-    ]  # fmt: skip
+def qat_curves(found: Measurements) -> Exhibit:
+    """PDS Balanced over the epochs of QAT; a random schedule and full lookahead beside it."""
+    lines, panels, notes = [], {}, ["Dashed: the budget of ten epochs; starred: the best epoch."]
+    for setting in ("gsc-medium", "gsc-large", "ssc-medium"):
+        curves = {
+            title: _qat(rows[0])
+            for title, name in (("PDS Balanced", "balanced"), ("random schedule", "random-1"),
+                                ("full lookahead", "full-30"))
+            if (rows := found.of(setting, name))
+        }  # fmt: skip
+        for title, curve in curves.items():
+            lines.append(line(f"{setting} {title}, best validation", None, max(curve), "%"))
+        if "PDS Balanced" not in curves:
+            lines.append(line(f"{setting} PDS Balanced, best validation", None, None, "%"))
+        elif (epochs := len(curves["PDS Balanced"])) < _QAT_EPOCHS:
+            notes.append(f"{setting}: ours has {epochs} epochs, the paper {_QAT_EPOCHS}.")
+        if curves:
+            panels[setting] = curves
+    notes += [] if panels else [_NO_RESULTS]
     caption = "Validation accuracy during QAT for PDS-selected Balanced schedules"
-    return Exhibit("qat-curves", caption, lines, () if curves else (_NO_RESULTS,),
-                   draw=partial(_curves, "qat-curves", curves) if curves else None)  # fmt: skip
+    draw = {"qat-curves.svg": partial(draw_panels, panels=panels, budget=10)} if panels else {}
+    return Exhibit("qat-curves", caption, listed(lines), notes, draw)
 
 
-def random_curves(setting: str, results: Results) -> Exhibit:
+def random_curves(setting: str, found: Measurements) -> Exhibit:
     names = ["balanced-10", *(f"random-{number}-10" for number in range(1, 6))]
-    found = {name: of(results, setting, name)[:1] for name in names}
-    curves = {name: rows for name, rows in found.items() if rows}
+    titles = ["PDS Balanced", *(f"random {number}" for number in range(1, 6))]
+    there = {title: rows[0] for title, name in zip(titles, names, strict=True)
+             if (rows := found.of(setting, name))}  # fmt: skip
     lines = [
-        line(f"{name}, validation after ten epochs", None,
-             rows[0].validation_percent if rows else None, "%")
-        for name, rows in found.items()
+        line(f"{title}, validation after ten epochs", None,
+             there[title].validation_percent if title in there else None, "%")
+        for title in titles
     ]  # fmt: skip
-    if curves.keys() == found.keys():
-        best = max(curves, key=lambda name: curves[name][0].validation_percent)
-        lines.append(line("PDS is the highest at epoch ten (1: yes)", 1, best == names[0],
-                          digits=0, why=_SEARCH_DATA))  # fmt: skip
+    notes = ["The paper: PDS has the highest validation accuracy at epoch ten."]
+    reached = {title: result.validation_percent for title, result in there.items()}
+    pds = reached.pop(titles[0], None)
+    if pds is not None and reached:
+        low, high = min(reached.values()), max(reached.values())
+        place = "within their range" if low <= pds <= high else "outside their range"
+        notes.append(f"Ours, one run each: {pds:.2f} % against {low:.2f} to {high:.2f} %, {place}.")
+    notes += [] if there else [_NO_RESULTS]
     caption = f"Equal-budget QAT: PDS Balanced against five random schedules, {setting}"
-    return Exhibit(f"random-curves-{setting}", caption, lines, () if curves else (_NO_RESULTS,),
-                   draw=partial(_curves, f"random-curves-{setting}", curves)
-                   if curves else None)  # fmt: skip
+    name = f"random-curves-{setting}"
+    draw = {f"{name}.svg": partial(_draw_random, there=there)} if there else {}
+    return Exhibit(name, caption, listed(lines), notes, draw)
 
 
-def energy(results: Results) -> Exhibit:
+def energy(found: Measurements) -> Exhibit:
     lines: list[Line] = []
-    measured = {setting: load_energy(setting) for setting in paper.ENERGY_ANALOG_MJ}
-    published = {"arithmetic": paper.ENERGY_ARITHMETIC_MJ, "analog": paper.ENERGY_ANALOG_MJ,
-                 "core": paper.ENERGY_CORE_MJ}  # fmt: skip
-    for setting, found in measured.items():
-        for name, figures in published.items():
-            ours = found["published"]["figures"][name] if found else None
-            mj, kind = (ours["ours_mj"], ours["kind"]) if ours else (None, "")
-            digits = 5 if name == "arithmetic" else 4 if name == "analog" else 2
-            lines.append(line(f"{setting}, {name}", figures[setting], mj, "mJ", digits=digits,
-                              close=0.1 * figures[setting], why=kind))  # fmt: skip
-    there = {setting: found for setting, found in measured.items() if found is not None}
+    measured = {name: found.energies.get(name) for name in paper.ENERGY_ANALOG_MJ}
+    for setting, ours in measured.items():
+        figures = ours["published"]["figures"] if ours else {}
+        mj = {name: figures[name]["ours_mj"] if figures else None
+              for name in FIGURES}  # fmt: skip
+        lines += [
+            line(f"{setting}, arithmetic", paper.ENERGY_ARITHMETIC_MJ[setting], mj["arithmetic"],
+                 "mJ", digits=5, why="The paper does not publish the cost of an accumulate."),
+            other_line(f"{setting}, analog", paper.ENERGY_ANALOG_MJ[setting], mj["analog"], "mJ",
+                       _SPIKES, digits=4),
+            other_line(f"{setting}, core", paper.ENERGY_CORE_MJ[setting], mj["core"], "mJ",
+                       _SPIKES, digits=2),
+        ]  # fmt: skip
+    there = {setting: ours for setting, ours in measured.items() if ours is not None}
     notes = ["Digital breakdown: attention products only, as in the paper."]
     notes += [] if there else ["Needs a trained network and its spikes; not measured yet."]
-    return Exhibit("energy", "Analog and digital energy breakdown, Balanced schedule", lines, notes,
-                   partial(_energy_figures, there) if there else None)  # fmt: skip
+    bars = [
+        {**row, "name": setting}
+        for setting, ours in there.items()
+        for row in ours["configurations"]
+        if row["name"] not in ("QNN", "full")
+    ]
+    title = "Balanced schedule, per inference"
+    draw = {"energy.svg": partial(draw_breakdown, title=title, configurations=bars)} if bars else {}
+    caption = "Analog and digital energy breakdown, Balanced schedule"
+    return Exhibit("energy", caption, listed(lines), notes, draw)
 
 
 def _percent(found: dict[str, Any], number: int) -> float:
@@ -204,57 +246,28 @@ def _percent(found: dict[str, Any], number: int) -> float:
     return 100 * float(found["evaluated"][number]["accuracy"])
 
 
-def _validation(what: str, published: float | None, ours: float | None) -> Line:
-    """Validation accuracies before training belong to one trained network: they cannot agree."""
-    return line(what, published, ours, "%", close=0.5, why=_SEARCH_DATA)
+def _stages(result: Result) -> dict[str, float]:
+    """The best validation accuracy before training and up to the end of each of its phases."""
+    before, reached = result.validation_before_percent, {}
+    if before is not None:
+        reached["before"] = before
+    best = 0.0
+    for phase in result.phases:
+        best = max(best, *phase["validation_percent"])
+        reached[phase["name"]] = best
+    return reached
 
 
-def _intro(timings: dict[str, Any], folder: Path) -> list[Path]:
-    """(a) layers that overlap, (b) what the delay means to one neuron."""
-    from falcon_snn.report.kernel_figure import draw_kernel
-
-    kernel = folder / "pipeline-intro-kernel.svg"
-    draw_kernel(kernel, (1, 3, 7))
-    return [*_timeline("pipeline-intro", timings, folder), kernel]
-
-
-def _timeline(name: str, timings: dict[str, Any], folder: Path) -> list[Path]:
-    from falcon_snn.report.timeline import write_timeline
-
-    path = folder / f"{name}.svg"
-    write_timeline(path, "", timings)
-    return [path]
-
-
-def _search_figure(which: int, setting: str, found: dict[str, Any], folder: Path) -> list[Path]:
-    from falcon_snn.report.search_figures import write_search_figures
-
-    return [write_search_figures(found, folder / setting, ".svg")[which]]
-
-
-def _curves(name: str, curves: dict[str, list[Result]], folder: Path) -> list[Path]:
-    from falcon_snn.report.training_curves import draw_curves
-
-    path = folder / f"{name}.svg"
-    values = {label: _qat(rows[0]) for label, rows in curves.items()}
-    before = {label: rows[0].validation_before_percent for label, rows in curves.items()}
-    known = {label: percent for label, percent in before.items() if percent is not None}
-    if known.keys() == values.keys():
-        from_start = {label: [known[label], *epochs] for label, epochs in values.items()}
-        draw_curves(path, from_start, first_epoch=0)
-    else:
-        draw_curves(path, values)
-    return [path]
-
-
-def _energy_figures(there: dict[str, dict[str, Any]], folder: Path) -> list[Path]:
-    from falcon_snn.report.energy_figure import draw_breakdown
-
-    paths = []
-    for setting, found in there.items():
-        paths.append(folder / f"energy-{setting}.svg")
-        draw_breakdown(paths[-1], f"{setting}, per inference", found["configurations"])
-    return paths
+def _draw_random(path: Path, there: dict[str, Result]) -> None:
+    """(a) all ten epochs, from before the first where it is known; (b) from the fourth on."""
+    curves = {title: _qat(result) for title, result in there.items()}
+    before = {title: result.validation_before_percent for title, result in there.items()}
+    known = {title: percent for title, percent in before.items() if percent is not None}
+    first = 0 if known.keys() == curves.keys() else 1
+    whole = {title: [known[title], *curve] if first == 0 else curve
+             for title, curve in curves.items()}  # fmt: skip
+    closer = {title: curve[3:] for title, curve in curves.items()}
+    draw_panels(path, {"all epochs": whole, "from epoch 4 on": closer}, first=(first, 4))
 
 
 def _qat(result: Result) -> list[float]:

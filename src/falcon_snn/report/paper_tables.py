@@ -1,177 +1,291 @@
-"""The tables of the paper, ours beside them."""
+"""The tables of the paper in its own layout, ours beneath each figure."""
 
-from collections.abc import Sequence
 from statistics import mean
 
 from falcon_snn.network import falcon
 from falcon_snn.pipeline.related_work import FIT_NOTE
 from falcon_snn.report import published as paper
-from falcon_snn.report.exhibit import NOT_OURS, Exhibit, Line, accuracy_line, line
+from falcon_snn.report.exhibit import (
+    NOT_OURS,
+    Cell,
+    Exhibit,
+    Grid,
+    GridRow,
+    Head,
+    Line,
+    accuracy_line,
+    data_of,
+    line,
+    other_line,
+    signed,
+)
+from falcon_snn.report.measurements import Measurements
 from falcon_snn.report.modeled import config_of, core_us, network_of
-from falcon_snn.report.related_work import compare
-from falcon_snn.report.results import MAIN, Result, load_search, mean_test, of
+from falcon_snn.report.related_work import compare as compare_related
+from falcon_snn.report.results import MAIN, Result
+from falcon_snn.report.results_table import compare, mean_test
 
-Results = Sequence[Result]
-Tested = tuple[float | None, Result | None]
-TITLES = {"qnn": "Matched QNN", "full": "Full lookahead", "fastest": "Fastest",
-          "balanced": "Balanced", "accurate": "Accurate"}  # fmt: skip
-
-
-def tested(
-    results: Results, setting: str, configuration: str
-) -> tuple[float | None, Result | None]:
-    """Our test accuracy, the mean over seeds, and one of the experiments behind it."""
-    found = of(results, setting, configuration)
-    return (mean_test(found), found[0]) if found else (None, None)
+TITLES = {"qnn": "Matched QNN", "full": "Full-lookahead", "fastest": "PDS–Fastest",
+          "balanced": "PDS–Balanced", "accurate": "PDS–Accurate"}  # fmt: skip
+SETTING_TITLES = {"ssc-medium": "SSC Falcon-Medium", "gsc-medium": "GSC Falcon-Medium",
+                  "gsc-large": "GSC Falcon-Large"}  # fmt: skip
 
 
-def main_results(results: Results) -> Exhibit:
-    lines = []
-    for setting, rows in paper.MAIN_RESULTS.items():
-        for name in MAIN:
+def main_results(found: Measurements) -> Exhibit:
+    rows = []
+    for name in MAIN:
+        cells: list[Cell] = [TITLES[name]]
+        for setting, published in paper.MAIN_RESULTS.items():
             what = f"{setting} {TITLES[name]}"
-            lines.append(
-                line(f"{what}, latency", rows[name].latency_us, core_us(setting, name), "us")
-            )
-            ours, source = tested(results, setting, name)
-            lines.append(
-                accuracy_line(f"{what}, accuracy", rows[name].accuracy_percent, ours, source)
-            )
-    return Exhibit("main-results", "Test accuracy and modeled network-core latency", lines)
+            cells += [
+                accuracy_line(f"{what}, accuracy", published[name].accuracy_percent,
+                            found.of(setting, name)),
+                line(f"{what}, latency", published[name].latency_us, core_us(setting, name), "us"),
+            ]  # fmt: skip
+        rows.append(GridRow(cells, rule=name == "fastest"))
+    heads = (
+        (Head(""), *(Head(SETTING_TITLES[setting], 2) for setting in paper.MAIN_RESULTS)),
+        (Head("Configuration"), *(Head(text) for _ in paper.MAIN_RESULTS
+                                  for text in ("Acc. (%)", "latency (µs)"))),
+    )  # fmt: skip
+    caption = "Test accuracy and modeled network-core latency"
+    notes = [
+        "Latencies are those of the published delays on our model of the chip.",
+        *(_spoken(found, setting) for setting in paper.MAIN_RESULTS),
+    ]
+    return Exhibit("main-results", caption, Grid(heads, rows), [note for note in notes if note])
 
 
-def latency_comparison(results: Results) -> Exhibit:
-    lines = []
-    for fitted in compare():
+def _spoken(found: Measurements, setting: str) -> str:
+    """Which of our schedules differ from our full lookahead."""
+    full = found.of(setting, "full")
+    parts = []
+    for name in ("fastest", "balanced", "accurate"):
+        verdict = compare(found.of(setting, name), full)
+        if verdict is not None:
+            word = "differs" if verdict.differs else "no difference"
+            parts.append(f"{TITLES[name]} {signed(verdict.points)} points, {word} ({verdict.why})")
+    if not parts:
+        return ""
+    return f"{SETTING_TITLES[setting]}, ours against our full lookahead: {'; '.join(parts)}."
+
+
+def latency_comparison(found: Measurements) -> Exhibit:
+    rows = []
+    methods = ""
+    for fitted in compare_related():
         row = fitted.published
-        lines.append(line(f"{row.method}, latency", row.latency_us, fitted.modeled.us, "us",
-                          close=0.02 * row.latency_us, why="a fit"))  # fmt: skip
-        what = f"{row.method}, accuracy"
-        lines.append(Line(what, row.accuracy_percent, None, "%", 2, NOT_OURS, ""))
-    for row in paper.GSC_LATENCY_COMPARISON:
-        if not row.method.startswith("Falcon"):
-            continue
-        model, kind = row.method.removeprefix("Falcon-").split(", ")
+        method = row.method.partition(",")[0]
+        rows.append(GridRow((
+            row.method, f"{row.parameters_millions:.2f}",
+            Line(f"{row.method}, accuracy", row.accuracy_percent, None, "%", 2, NOT_OURS),
+            line(f"{row.method}, latency", row.latency_us, fitted.modeled.us, "us",
+                 why="Latencies of other people’s networks are a fit."),
+        ), rule=bool(methods) and method != methods))  # fmt: skip
+        methods = method
+    for model in ("Medium", "Large"):
         setting = f"gsc-{model.lower()}"
-        name = {"non-pipelined": "full", "Balanced": "balanced"}[kind]
-        lines.append(line(f"{row.method}, latency", row.latency_us, core_us(setting, name), "us"))
-        ours, source = tested(results, setting, name)
-        lines.append(accuracy_line(f"{row.method}, accuracy", row.accuracy_percent, ours, source))
-        lines.append(_parameters(f"{row.method}, parameters", setting, row.parameters_millions))
+        pair = [(row, {"non-pipelined": "full", "Balanced": "balanced"}[row.method.split(", ")[1]])
+                for row in paper.GSC_LATENCY_COMPARISON
+                if row.method.startswith(f"Falcon-{model}")]  # fmt: skip
+        rows.append(GridRow((
+            f"Falcon-{model}, non-pipelined / Balanced",
+            _parameters(f"Falcon-{model}, parameters", setting, pair[0][0].parameters_millions),
+            tuple(accuracy_line(f"{row.method}, accuracy", row.accuracy_percent,
+                              found.of(setting, name)) for row, name in pair),
+            tuple(line(f"{row.method}, latency", row.latency_us, core_us(setting, name), "us")
+                  for row, name in pair),
+        ), rule=model == "Medium"))  # fmt: skip
+    heads = [[Head(text) for text in ("Method", "Params. (M)", "Accuracy (%)", "Latency (µs)")]]
     caption = "Comparison on GSC in terms of model size, accuracy, and latency"
-    return Exhibit("latency-comparison", caption, lines, (FIT_NOTE,))
+    return Exhibit("latency-comparison", caption, Grid(heads, rows), (FIT_NOTE,))
 
 
-def method_comparison(results: Results) -> Exhibit:
-    lines = []
-    for row in paper.PRIOR_METHODS:
-        for dataset, reported in (("SSC", row.ssc), ("GSC", row.gsc)):
-            if reported is not None:
-                what = f"{row.method}, {dataset}, {reported.parameters_millions} M parameters"
-                lines.append(Line(what, reported.accuracy_percent, None, "%", 2, NOT_OURS, ""))
-    for row in paper.FALCON_METHODS:
-        model, kind = row.method.removeprefix("Falcon-").split(", ")
-        name = {"full lookahead": "full", "Accurate": "accurate"}[kind]
-        for dataset, reported in (("ssc", row.ssc), ("gsc", row.gsc)):
-            if reported is not None:
-                setting = f"{dataset}-{model.lower()}"
-                what = f"{row.method}, {dataset.upper()}"
-                ours, source = tested(results, setting, name)
-                lines.append(accuracy_line(what, reported.accuracy_percent, ours, source))
-                lines.append(
-                    _parameters(f"{what}, parameters", setting, reported.parameters_millions)
-                )
+def method_comparison(found: Measurements) -> Exhibit:
+    rows = []
+    for method in paper.PRIOR_METHODS:
+        cells: list[Cell] = [method.method]
+        for dataset, reported in (("SSC", method.ssc), ("GSC", method.gsc)):
+            if reported is None:
+                cells += ["–", "–"]
+                continue
+            what = f"{method.method}, {dataset}, {reported.parameters_millions} M parameters"
+            percent, deviation = reported.accuracy_percent, reported.deviation_percent
+            runs = None if deviation is None else (percent - deviation, percent + deviation)
+            prior = Line(what, percent, None, "%", 2, NOT_OURS, interval=runs)
+            cells += [f"{reported.parameters_millions:.4g}", prior]
+        rows.append(GridRow(cells))
+    for number, model in enumerate(("Medium", "Large")):
+        pair = [row for row in paper.FALCON_METHODS if row.method.startswith(f"Falcon-{model}")]
+        cells = [f"Falcon-{model}, full lookahead / Accurate"]
+        for dataset in ("ssc", "gsc"):
+            reports = [getattr(row, dataset) for row in pair]
+            if reports[0] is None:
+                cells += ["–", "–"]
+                continue
+            setting = f"{dataset}-{model.lower()}"
+            what = f"Falcon-{model}, {dataset.upper()}"
+            cells += [
+                _parameters(f"{what}, parameters", setting, reports[0].parameters_millions),
+                tuple(accuracy_line(f"{row.method}, {dataset.upper()}", report.accuracy_percent,
+                                  found.of(setting, name))
+                      for row, report, name in zip(pair, reports, ("full", "accurate"),
+                                                   strict=True)),
+            ]  # fmt: skip
+        rows.append(GridRow(cells, rule=number == 0))
+    heads = (
+        (Head(""), Head("SSC", 2), Head("GSC", 2)),
+        (Head("Method / Configuration"), *2 * (Head("Params. (M)"), Head("Accuracy (%)"))),
+    )
     caption = "Comparison with prior SNN speech-recognition methods"
     notes = ("The twelve prior methods are quoted as the paper quotes them.",)
-    return Exhibit("method-comparison", caption, lines, notes)
+    return Exhibit("method-comparison", caption, Grid(heads, rows), notes)
 
 
-def random_adaptation(results: Results) -> Exhibit:
-    lines = []
-    for setting, row in paper.RANDOM_ADAPTATION.items():
-        pds, source = tested(results, setting, "balanced")
-        lines.append(accuracy_line(f"{setting} PDS", row.pds_percent, pds, source))
-        others = []
-        for number, percent in enumerate(row.random_percent, start=1):
-            ours, source = tested(results, setting, f"random-{number}")
-            others += [] if ours is None else [ours]
-            lines.append(accuracy_line(f"{setting} random {number}", percent, ours, source))
-        average = mean(others) if others else None
-        lines.append(
-            accuracy_line(f"{setting} random average", row.random_average_percent, average, source)
-        )
-        gain = None if pds is None or average is None else pds - average
-        lines.append(
-            accuracy_line(f"{setting} PDS gain", row.pds_gain_points, gain, source, "points")
-        )
-    caption = "Test accuracy after full adaptation: PDS against random schedules"
-    return Exhibit("random-adaptation", caption, lines)
+def random_adaptation(found: Measurements) -> Exhibit:
+    numbers = range(1, 6)
+    names = ["balanced", *(f"random-{number}" for number in numbers)]
+    titles = ["PDS", *(f"Random {number}" for number in numbers)]
+    by_setting = {setting: [found.of(setting, name) for name in names]
+                  for setting in _GSC_FIRST}  # fmt: skip
+    rows = []
+    for place, title in enumerate(titles):
+        cells: list[Cell] = [title]
+        for setting, groups in by_setting.items():
+            row = paper.RANDOM_ADAPTATION[setting]
+            published = (row.pds_percent, *row.random_percent)[place]
+            cells.append(accuracy_line(f"{setting} {title}", published, groups[place]))
+        rows.append(GridRow(cells))
+    average: list[Cell] = ["Random average"]
+    gain: list[Cell] = ["PDS gain (pp)"]
+    notes = []
+    for setting, (pds, *others) in by_setting.items():
+        row = paper.RANDOM_ADAPTATION[setting]
+        together = [result for group in others for result in group]
+        ours = _mean_of(others)
+        average.append(other_line(f"{setting} random average", row.random_average_percent, ours,
+                                  why=data_of(together)))  # fmt: skip
+        best = mean_test(pds)
+        points = None if best is None or ours is None else best - ours
+        gain.append(other_line(f"{setting} PDS gain", row.pds_gain_points, points, "points"))
+        verdict = compare(pds, together)
+        if verdict is not None:
+            said = "a difference" if verdict.differs else "no difference that these clips show"
+            notes.append(f"{SETTING_TITLES[setting]}: PDS against {len(together)} random "
+                         f"{'schedule' if len(together) == 1 else 'schedules'} of ours: {said} "
+                         f"({verdict.why}).")  # fmt: skip
+    rows += [GridRow(average, rule=True), GridRow(gain)]
+    heads = [[Head("Schedule"), *(Head(SETTING_TITLES[setting]) for setting in by_setting)]]
+    caption = "Test accuracy (%) after full adaptation: PDS against random schedules"
+    return Exhibit("random-adaptation", caption, Grid(heads, rows), notes)
 
 
-def qk_prefix(results: Results) -> Exhibit:
-    lines = []
+_GSC_FIRST = ("gsc-medium", "gsc-large", "ssc-medium")  # as most of the paper has them
+
+
+def _mean_of(groups: list[list[Result]]) -> float | None:
+    read = [percent for group in groups if (percent := mean_test(group)) is not None]
+    return mean(read) if read else None
+
+
+def qk_prefix(found: Measurements) -> Exhibit:
+    rows = []
+    adapted: dict[int, list[Result]] = {}
     for row in paper.QK_PREFIX:
         what = f"p = {row.prefix}"
-        latency = core_us("gsc-medium", "balanced", row.prefix)
-        lines.append(line(f"{what}, latency", row.latency_us, latency, "us"))
         reference = row.test_after_percent is None
-        found = of(results, "gsc-medium", "balanced" if reference else f"prefix-{row.prefix}")
-        ours = found[0] if found else None
+        ours = found.of("gsc-medium", "balanced" if reference else f"prefix-{row.prefix}")
+        adapted[row.prefix] = ours
+        before = _mean([r.validation_percent if reference else r.validation_before_percent
+                        for r in ours])  # fmt: skip
+        after = _mean([r.validation_percent for r in ours])
+        tested_before = mean_test(ours) if reference else _mean(
+            [r.test_before_percent for r in ours])  # fmt: skip
         published = (row.validation_before_percent, row.validation_after_percent,
                      row.test_before_percent, row.test_after_percent)  # fmt: skip
-        names = ("validation before", "validation after", "test before", "test after")
-        lines += [
-            accuracy_line(f"{what}, {name}", percent, value, ours)
-            for name, percent, value in zip(
-                names, published, _before_and_after(ours, reference), strict=True
-            )
-            if percent is not None
-        ]
-    return Exhibit("qk-prefix", "Q/K prefix ablation on GSC with Falcon-Medium", lines)
+        names = ("validation before", "validation after", "test before")
+        cells: list[Cell] = [f"{row.prefix} (reference)" if reference else str(row.prefix)]
+        cells.append(line(f"{what}, latency", row.latency_us,
+                          core_us("gsc-medium", "balanced", row.prefix), "us"))  # fmt: skip
+        for name, percent, value in zip(names, published, (before, after, tested_before),
+                                        strict=False):  # fmt: skip
+            cells.append("–" if percent is None else other_line(
+                f"{what}, {name}", percent, value, why=data_of(ours)))  # fmt: skip
+        last = published[-1]
+        cells.append("–" if last is None else accuracy_line(f"{what}, test after", last, ours))
+        rows.append(GridRow(cells))
+    heads = [[Head(text) for text in (
+        "Q/K prefix p", "Core latency (µs)", "Before val. (%)", "After val. (%)",
+        "Before test (%)", "After test (%)")]]  # fmt: skip
+    notes = ["Published accuracies are rounded to two digits here.", _prefix_verdict(adapted)]
+    return Exhibit("qk-prefix", "Q/K prefix ablation on GSC with Falcon-Medium",
+                   Grid(heads, rows), [note for note in notes if note])  # fmt: skip
 
 
-def _before_and_after(ours: Result | None, reference: bool) -> tuple[float | None, ...]:
-    """Validation before and after, test before and after; the reference is not trained again."""
-    if ours is None:
-        return (None,) * 4
-    after = (ours.validation_percent, ours.test_percent)
-    before = after if reference else (ours.validation_before_percent, ours.test_before_percent)
-    return before[0], after[0], before[1], after[1]
+def _prefix_verdict(adapted: dict[int, list[Result]]) -> str:
+    """Which of our shorter prefixes differ from the full one after adaptation."""
+    full, *_ = adapted.values()
+    verdicts = {prefix: compare(ours, full) for prefix, ours in list(adapted.items())[1:]}
+    known = {prefix: verdict for prefix, verdict in verdicts.items() if verdict is not None}
+    if not known:
+        return ""
+    real = [f"p = {p} ({signed(v.points)}, {v.why})" for p, v in known.items() if v.differs]
+    none = [f"p = {p}" for p, v in known.items() if not v.differs]
+    said = f"Ours, against p = 7 after adaptation: {', '.join(real)} differ. " if real else ""
+    return said + (f"No difference from our p = 7 that these clips show: {', '.join(none)}."
+                   if none else "")  # fmt: skip
 
 
-def architecture(results: Results) -> Exhibit:
-    lines = []
-    for model in ("medium", "large"):
-        ours = falcon.architecture(config_of(f"gsc-{model}"))
-        lines += [
+def _mean(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return mean(known) if known else None
+
+
+def architecture(found: Measurements) -> Exhibit:
+    ours = {model: falcon.architecture(config_of(f"gsc-{model}")) for model in ("medium", "large")}
+    rows = [
+        GridRow((row.component, *(
             line(f"{model.capitalize()}: {row.component}", getattr(row, model),
-                 ours[row.component], digits=0)
-            for row in paper.ARCHITECTURE
-        ]  # fmt: skip
-    return Exhibit("architecture", "Architecture summary of the two Falcon variants", lines)
+                 ours[model][row.component], digits=0)
+            for model in ours
+        )))
+        for row in paper.ARCHITECTURE
+    ]  # fmt: skip
+    heads = [[Head("Component"), Head("Falcon-Medium"), Head("Falcon-Large")]]
+    return Exhibit("architecture", "Architecture summary of the two Falcon variants",
+                   Grid(heads, rows))  # fmt: skip
 
 
-def schedules(results: Results) -> Exhibit:
-    lines, notes = [], []
-    for network, published in falcon.PUBLISHED.items():
-        setting, named = paper.SETTING_OF[network], {"fastest": {}, **published}
-        lines += [
-            line(f"{setting} {TITLES[name]}: latency of the published delays",
-                 paper.MAIN_RESULTS[setting][name].latency_us, core_us(setting, name), "us")
-            for name in named
-        ]  # fmt: skip
-        found = load_search(setting)
+def schedules(found: Measurements) -> Exhibit:
+    rows = []
+    for setting in _GSC_FIRST:
+        network = next(name for name, key in paper.SETTING_OF.items() if key == setting)
+        named = {"fastest": {}, **falcon.PUBLISHED[network]}
+        searched = found.searches.get(setting)
         for name, delays in named.items():
-            notes.append(f"{setting} {TITLES[name]}, published: {_waits(delays)}")
-            if found is not None:
-                ours = found["evaluated"][found["chosen"][name]]
-                notes.append(f"{setting} {TITLES[name]}, our search: {_waits(ours['delays'])} "
-                             f"({ours['latency_us']:.2f} us)")  # fmt: skip
-    return Exhibit("schedules", "Layer-wise firing delays", lines, notes)
+            cells: list[Cell] = [f"{SETTING_TITLES[setting]} {name.capitalize()}"]
+            ours = searched["evaluated"][searched["chosen"][name]] if searched else None
+            cells += [
+                _waits(delays, slots) + (f"\nours: {_waits(ours['delays'], slots)}" if ours else "")
+                for slots in (2, 3)
+            ]
+            what = f"{setting} {TITLES[name]}"
+            cells += [
+                line(f"{what}, latency of the published delays",
+                     paper.MAIN_RESULTS[setting][name].latency_us, core_us(setting, name), "us"),
+                other_line(f"{what}, latency of what our search chose",
+                           paper.MAIN_RESULTS[setting][name].latency_us,
+                           ours["latency_us"] if ours else None, "us",
+                           "Our search looks at another network on other data."),
+            ]  # fmt: skip
+            rows.append(GridRow(cells, rule=name == "fastest"))
+    heads = [[Head("Model and schedule"), Head("δ = 2", words=True), Head("δ = 3", words=True),
+              Head("published delays (µs)"), Head("our search (µs)")]]  # fmt: skip
+    return Exhibit("schedules", "Layer-wise firing delays", Grid(heads, rows))
 
 
-def _waits(delays: dict[str, int]) -> str:
-    return ", ".join(f"{name} {delay}" for name, delay in delays.items()) or "every delay is 1"
+def _waits(delays: dict[str, int], slots: int) -> str:
+    return ", ".join(name for name, delay in delays.items() if delay == slots) or "–"
 
 
 def _parameters(what: str, setting: str, millions: float) -> Line:

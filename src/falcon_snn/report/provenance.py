@@ -8,7 +8,7 @@ from pathlib import Path
 
 import falcon_snn
 
-_PACKAGES = ("torch", "numpy", "numba", "triton", "lightning", "safetensors")
+_PACKAGES = ("torch", "numpy", "numba", "triton", "safetensors")
 
 
 def versions() -> dict[str, str]:

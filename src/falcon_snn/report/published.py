@@ -15,6 +15,11 @@ SETTING_OF = {
 }
 
 
+def setting_of(network: str, slots: int) -> str:
+    """The paper's setting of a network by its name; its figures are of seven slots; '': none."""
+    return SETTING_OF.get(network, "") if slots == 7 else ""
+
+
 class AccuracyLatency(NamedTuple):
     accuracy_percent: float
     latency_us: float
@@ -188,4 +193,3 @@ UNIFORM_DELAYS_GSC_LARGE: dict[int, AccuracyLatency] = {
 ENERGY_ARITHMETIC_MJ = {"gsc-medium": 0.01405, "gsc-large": 0.02135}  # all-digital, arithmetic only
 ENERGY_ANALOG_MJ = {"gsc-medium": 0.7436, "gsc-large": 1.0591}
 ENERGY_CORE_MJ = {"gsc-medium": 0.75, "gsc-large": 1.06}  # analog and digital
-ENERGY_ARITHMETIC_SPIKCOMMANDER_MJ = {1: 0.028, 2: 0.042}  # by blocks, as its authors report

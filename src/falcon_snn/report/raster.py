@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from falcon_snn.files import replacing
 from falcon_snn.network.integer import Snn, Streams
 from falcon_snn.neuron.packed import unpack
+from falcon_snn.report.style import check_picture, save_figure
 
 _COLUMNS = 3
 _FRAME_MS = 10.0
@@ -39,6 +39,7 @@ def draw_raster(
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    check_picture(path)
     names = [stage.name for stage in snn.network.inner_stages if stage.emits == "spikes"]
     rows = ceil((1 + len(names)) / _COLUMNS)
     figure = Figure(figsize=(4.2 * _COLUMNS, 1.25 * rows + 0.8), layout="constrained")
@@ -69,5 +70,4 @@ def draw_raster(
     for panel in panels[-_COLUMNS:]:
         panel.set_xlabel(along, fontsize=7)
     figure.suptitle(title, fontsize=10)
-    with replacing(path) as temporary:
-        figure.savefig(temporary, dpi=130)
+    save_figure(figure, path)

@@ -7,14 +7,14 @@ from pathlib import Path
 from falcon_snn.errors import FalconError
 from falcon_snn.report import paper_figures as figures
 from falcon_snn.report import paper_tables as tables
-from falcon_snn.report.exhibit import Exhibit
+from falcon_snn.report.exhibit import MARKS, Exhibit, Line
+from falcon_snn.report.measurements import Measurements, load_measurements
 from falcon_snn.report.page import write_page
 from falcon_snn.report.paper_claims import claims
-from falcon_snn.report.results import Result, load_results
 
 PAGE = "reproduce.html"
 
-EXHIBITS: dict[str, Callable[[Sequence[Result]], Exhibit]] = {
+EXHIBITS: dict[str, Callable[[Measurements], Exhibit]] = {
     "claims": claims,
     "pipeline-intro": figures.pipeline_intro,
     "theory": figures.theory,
@@ -40,21 +40,34 @@ EXHIBITS: dict[str, Callable[[Sequence[Result]], Exhibit]] = {
 }
 
 
-def exhibits(only: str | None = None) -> list[Exhibit]:
-    """All exhibits with our figures, or one of them."""
-    if only is not None and only not in EXHIBITS:
-        raise FalconError(f"no exhibit '{only}'; choose one of {', '.join(EXHIBITS)}")
-    results = load_results()
-    return [make(results) for name, make in EXHIBITS.items() if only in (None, name)]
+def demand_exhibit(name: str | None) -> None:
+    """Refuse a name that no exhibit has."""
+    if name is not None and name not in EXHIBITS:
+        raise FalconError(f"no exhibit '{name}'; choose one of {', '.join(EXHIBITS)}")
+
+
+def exhibits(only: str | None = None, folders: Sequence[Path] = ()) -> list[Exhibit]:
+    """All exhibits with our figures, or one of them; folders hold results of one's own."""
+    demand_exhibit(only)
+    found = load_measurements(folders)
+    return [make(found) for name, make in EXHIBITS.items() if only in (None, name)]
+
+
+def count_marks(lines: Sequence[Line]) -> dict[str, int]:
+    """How many figures have each mark, in the order of MARKS."""
+    marks = [one.mark for one in lines]
+    return {mark: marks.count(mark) for mark in MARKS if mark in marks}
 
 
 def write_reproduction(chosen: Sequence[Exhibit], folder: Path) -> Path:
     """Write the figures and one page with everything; return the page's path."""
-    pictures = {e.name: [] if e.draw is None else e.draw(folder) for e in chosen}
-    marks: dict[str, int] = {}
+    pictures = {e.name: [folder / file for file in e.pictures] for e in chosen}
     for exhibit in chosen:
-        for each in exhibit.lines:
-            marks[each.mark] = marks.get(each.mark, 0) + 1
+        for file, draw in exhibit.pictures.items():
+            draw(folder / file)
+    counts = {e.name: count_marks(e.lines) for e in chosen}
+    everything = count_marks([one for e in chosen for one in e.lines])
     page = folder / PAGE
-    write_page(page, "reproduce.html.j2", exhibits=chosen, pictures=pictures, marks=marks)
+    write_page(page, "reproduce.html.j2", exhibits=chosen, pictures=pictures, counts=counts,
+               everything=everything)  # fmt: skip
     return page

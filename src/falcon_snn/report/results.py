@@ -1,8 +1,9 @@
-"""Our own measurements: one JSON file per experiment in `falcon_snn/results`, and the table of all.
+"""Our own measurements: one JSON file per experiment in `falcon_snn/results`.
 
-A file says what was trained, on what, from which commit, with which seed, for how many epochs, and
-what came out. Latency is not in it: it follows from the network and the schedule. Older files have
-`config`, the sizes of a Falcon network, instead of `network`.
+A file says what was trained, on what, from which commit, with which seed and teachers, for how many
+epochs, and what came out. Latency is not in it: it follows from the network and the schedule. Older
+files have `config`, the sizes of a Falcon network, instead of `network`, and some do not say which
+test clips were named wrongly. Files that differ in their seed only are one entry of the table.
 
 `setting` names the paper's network that it is compared with ("gsc-medium", "gsc-large",
 "ssc-medium"). `configuration` is one of
@@ -11,6 +12,7 @@ what came out. Latency is not in it: it follows from the network and the schedul
     prefix-6 ... prefix-3                       the Q/K prefix ablation
     random-1 ... random-5                       random schedules after full adaptation
     balanced-10, random-1-10 ... random-5-10    the same after ten epochs of QAT
+    full-30, random-1-30                        curves of 30 epochs of QAT beside Balanced's
 
 or any other name for experiments that the paper does not have; networks that it does not have are
 under "gsc-kestrel". A search is kept as the
@@ -22,7 +24,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files as package_files
 from pathlib import Path
-from statistics import mean
 from typing import Any, NotRequired, TypedDict, get_type_hints
 
 from falcon_snn.errors import FalconError
@@ -33,7 +34,7 @@ from falcon_snn.network.description import Network, network_from_json
 from falcon_snn.network.falcon import FalconConfig, falcon
 from falcon_snn.pipeline.schedule import complete
 from falcon_snn.pipeline.timing import time_qnn, time_snn
-from falcon_snn.report.published import MAIN_RESULTS, QK_PREFIX
+from falcon_snn.report.energy_form import read_beside_the_paper
 
 FORMAT = "falcon result 1"
 PAPER_DATA = "v2, 35 words"  # GSC; its SSC has 35 words, too
@@ -45,7 +46,7 @@ class TeacherOfResult(TypedDict):
     """A checkpoint that was distilled from."""
 
     file: str
-    sha256: str
+    sha256: str | None  # None: a file from before it was noted
 
 
 class PhaseOfResult(TypedDict):
@@ -80,10 +81,26 @@ class Result:
     test_before_percent: float | None = None
     noise_percent: dict[str, float] | None = None  # ratio in dB to test accuracy under noise
     noise_clips: int = 0
+    data_key: str | None = None  # the hash of the clips
+    test_wrong: list[int] | None = None  # which test clips were named wrongly; None: not kept
+    train_minutes: float | None = None  # what the phases took on `machine`
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.setting}-{self.configuration}-seed{self.seed}.json"
 
     @property
     def epochs(self) -> int:
         return sum(len(phase["validation_percent"]) for phase in self.phases)
+
+    @property
+    def teachers(self) -> list[str] | None:
+        """The teachers of all phases by their files; None if the file does not say."""
+        named = [phase.get("teachers") for phase in self.phases]
+        known = [teachers for teachers in named if teachers is not None]
+        if len(known) < len(named):
+            return None
+        return list(dict.fromkeys(teacher["file"] for teachers in known for teacher in teachers))
 
     @property
     def latency_us(self) -> float:
@@ -162,67 +179,9 @@ def load_search(setting: str, folder: Path | None = None) -> dict[str, Any] | No
 def load_energy(setting: str, folder: Path | None = None) -> dict[str, Any] | None:
     """Our energy of a network under its Balanced schedule, if it was measured."""
     path = (folder or results_folder()) / f"energy-{setting}.json"
-    energy: dict[str, Any] | None = read_json(path) if path.exists() else None
-    return energy
+    return read_beside_the_paper(path) if path.exists() else None
 
 
 def of(results: Sequence[Result], setting: str, configuration: str) -> list[Result]:
     """The experiments (one per seed) of a configuration."""
     return [r for r in results if (r.setting, r.configuration) == (setting, configuration)]
-
-
-def table(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Our figures beside the paper's; a row for each of its configurations, then our own."""
-    keys = [(setting, name) for setting in MAIN_RESULTS for name in MAIN]
-    keys += [("gsc-medium", f"prefix-{row.prefix}") for row in QK_PREFIX[1:]]
-    keys += [(r.setting, r.configuration) for r in results]
-    return [_row(of(results, *key), *key) for key in dict.fromkeys(keys)]
-
-
-def mean_test(found: Sequence[Result]) -> float | None:
-    """Mean test accuracy of those whose test accuracy was read."""
-    read = [r.test_percent for r in found if r.test_percent is not None]
-    return mean(read) if read else None
-
-
-def test_range(found: Sequence[Result]) -> list[float] | None:
-    """Lowest and highest test accuracy of several seeds; None for a single one."""
-    read = [r.test_percent for r in found if r.test_percent is not None]
-    return [min(read), max(read)] if len(read) > 1 else None
-
-
-def _mean_noise(found: Sequence[Result]) -> dict[str, float] | None:
-    measured = [r.noise_percent for r in found if r.noise_percent]
-    if not measured:
-        return None
-    return {db: mean(each[db] for each in measured if db in each) for db in measured[0]}
-
-
-def _row(found: Sequence[Result], setting: str, configuration: str) -> dict[str, Any]:
-    paper_percent, paper_us = _published(setting, configuration)
-    ours = found[0] if found else None
-    return {
-        "setting": setting,
-        "configuration": configuration,
-        "test_percent": mean_test(found),
-        "test_range": test_range(found),
-        "noise_percent": _mean_noise(found),
-        "validation_percent": mean(r.validation_percent for r in found) if found else None,
-        "latency_us": ours.latency_us if ours else None,
-        "data": f"{ours.data}, {ours.words} words" if ours else None,
-        "seeds": len(found),
-        "epochs": ours.epochs if ours else None,
-        "paper_test_percent": paper_percent,
-        "paper_latency_us": paper_us,
-        "paper_data": None if paper_percent is None else PAPER_DATA,
-    }
-
-
-def _published(setting: str, configuration: str) -> tuple[float | None, float | None]:
-    if configuration in MAIN_RESULTS.get(setting, {}):
-        return MAIN_RESULTS[setting][configuration]
-    prefixes = {f"prefix-{row.prefix}": row for row in QK_PREFIX}
-    if setting == "gsc-medium" and configuration in prefixes:
-        row = prefixes[configuration]
-        return row.test_after_percent, row.latency_us
-    return None, None

@@ -8,11 +8,12 @@ from falcon_snn.errors import FalconError
 from falcon_snn.files import read_json, read_text
 from falcon_snn.forms import shaped
 from falcon_snn.hardware.profile import Profile, parse_profile
+from falcon_snn.report.energy_form import EnergyRows, adds_up
 from falcon_snn.report.training_curves import Phase, read_phases
 from falcon_snn.search.result import read_result
+from falcon_snn.search.result_form import CHOSEN
 from falcon_snn.training.recipe import PHASES
 
-SCHEDULES = ("fastest", "balanced", "accurate")
 STEPS = ("features", "qnn", "convert", "search", "adapt", "measure")
 HARDWARE, CURVES = "hardware.toml", "curves.jsonl"
 
@@ -32,7 +33,7 @@ class _Recipe(TypedDict):
     neuron_rate: float
 
 
-class _Settings(TypedDict):
+class _RunSettings(TypedDict):
     data: str
     seed: int
     fingerprint: _Fingerprint
@@ -41,7 +42,7 @@ class _Settings(TypedDict):
 
 
 class _Facts(TypedDict):
-    settings: _Settings
+    settings: _RunSettings
     versions: dict[str, str]
     machine: str
     commit: str | None
@@ -49,7 +50,7 @@ class _Facts(TypedDict):
     start: NotRequired[str | None]
 
 
-class _Record(TypedDict):
+class _StepRecord(TypedDict):
     inputs: str
     seconds: float
     files: dict[str, str]
@@ -88,22 +89,6 @@ class _OnChips(TypedDict):
 
 class _Chips(TypedDict):
     networks: list[_OnChips]
-
-
-class _EnergyRow(TypedDict):
-    name: str
-    arithmetic_mj: float
-    analog_mj: float
-    digital_mj: float
-    core_mj: float
-    edp_nj_s: float
-    spikes_per_neuron: float
-    analog_parts_mj: dict[str, float]
-    digital_parts_mj: dict[str, float]
-
-
-class _Energy(TypedDict):
-    configurations: list[_EnergyRow]
 
 
 class _Check(TypedDict):
@@ -154,19 +139,22 @@ class RunFiles:
 
 def read_run(run: Path) -> RunFiles:
     """Read the files of a run; the first that is missing or of another form is named."""
+    if (run / "contest").is_dir():
+        page = run / "report" / "design.html"
+        raise FalconError(f"{run}: a run of `falcon-snn design`, which wrote its own page, {page}")
     facts = _read(run / "run.json", _Facts)
     records = {step: _record(run / "steps" / f"{step}.json", run, step) for step in STEPS}
     adapted = _read(run / "adapt" / "adapted.json", dict[str, _Adapted])
     test = _read(run / "measure" / "accuracy.json", _Test)
-    energy = _read(run / "measure" / "energy.json", _Energy)["configurations"]
+    energy = _read(run / "measure" / "energy.json", EnergyRows)["configurations"]
     for good, path in (
         (set(facts["settings"]["adapt_recipes"]) <= set(PHASES), "run.json"),
-        (set(adapted) == set(SCHEDULES), "adapt/adapted.json"),
+        (set(adapted) == set(CHOSEN), "adapt/adapted.json"),
         ({row["folder"] for row in adapted.values()} <= set(adapted), "adapt/adapted.json"),
-        ({"QNN", "full", *SCHEDULES} <= set(test["networks"]), "measure/accuracy.json"),
-        (set(SCHEDULES) <= set(test["before"]) and test["clips"] > 0, "measure/accuracy.json"),
-        ([row["name"] for row in energy] == ["QNN", "full", *SCHEDULES], "measure/energy.json"),
-        (all(map(_adds_up, energy)), "measure/energy.json"),
+        ({"QNN", "full", *CHOSEN} <= set(test["networks"]), "measure/accuracy.json"),
+        (set(CHOSEN) <= set(test["before"]) and test["clips"] > 0, "measure/accuracy.json"),
+        ([row["name"] for row in energy] == ["QNN", "full", *CHOSEN], "measure/energy.json"),
+        (all(map(adds_up, energy)), "measure/energy.json"),
     ):
         if not good:
             raise FalconError(f"{run / path}: not what a run writes there; run it again")
@@ -202,10 +190,4 @@ def _record(path: Path, run: Path, step: str) -> Any:
     record = read_json(path)
     if isinstance(record, dict) and "files" not in record:
         raise FalconError(f"{run}: step '{step}' is not done; go on with `falcon-snn run`")
-    return shaped(record, _Record, path)
-
-
-def _adds_up(row: dict[str, Any]) -> bool:
-    """Whether a row's parts are what energies can be: none below 0, and together above it."""
-    parts = [*row["analog_parts_mj"].values(), *row["digital_parts_mj"].values()]
-    return min([*parts, row["core_mj"], row["edp_nj_s"]]) >= 0 < row["core_mj"]
+    return shaped(record, _StepRecord, path)

@@ -15,15 +15,16 @@ from falcon_snn.pipeline.timing import Timing, time_qnn, time_snn
 from falcon_snn.report.energy_figure import draw_breakdown
 from falcon_snn.report.page import write_page
 from falcon_snn.report.related_work import compare
-from falcon_snn.report.run_files import SCHEDULES, RunFiles, read_run
+from falcon_snn.report.run_files import RunFiles, read_run
 from falcon_snn.report.search_figures import write_search_figures
 from falcon_snn.report.timeline import write_timeline
 from falcon_snn.report.training_curves import draw_adaptation, draw_curves
 from falcon_snn.search.result import distinct_pairs
+from falcon_snn.search.result_form import CHOSEN
 
 TITLES = {"fastest": "Fastest", "balanced": "Balanced", "accurate": "Accurate",
           "full": "Full lookahead", "QNN": "Matched QNN"}  # fmt: skip
-DRAWN = ("fastest", "balanced", "full", "QNN")  # timelines, from top to bottom
+DRAWN = (*CHOSEN, "QNN")  # timelines, from top to bottom
 PAGE, ENERGY = "report.html", "energy.svg"
 
 
@@ -35,10 +36,10 @@ def write_run_report(run: Path, out: Path) -> Path:
     checkpoint = run / "qnn" / "best.safetensors"
     network, parameters = _network(checkpoint)
     timings = _timings(network, files.adapted, profile)
-    draw_breakdown(out / ENERGY, f"per inference, {test['clips']:,} test clips", energy)
+    draw_breakdown(out / ENERGY, "", energy)
     conversion, phases = files.conversion, files.phases
     qnn_percent = conversion["float_accuracy"]
-    schedules = [_schedule(name, search, files.adapted, test, timings) for name in SCHEDULES]
+    schedules = [_schedule(name, search, files.adapted, test, timings) for name in CHOSEN]
     figures = _figures(files, out, timings, schedules, qnn_percent)
     page = out / PAGE
     write_page(
@@ -76,7 +77,7 @@ def _timings(network: Network, adapted: dict[str, Any], profile: Profile) -> dic
             complete(adapted[name]["delays"], graph.boundaries, graph.slots, "adapted.json"),
             profile,
         )
-        for name in SCHEDULES
+        for name in CHOSEN
     }
     full = uniform(graph.slots, graph.boundaries, graph.slots)
     return timings | {"full": time_snn(graph, full, profile), "QNN": time_qnn(graph, profile)}
@@ -141,12 +142,12 @@ def _waiting(
     fast, wait = schedules[0], schedules[-1]
     if fast["folder"] == wait["folder"]:
         return None
-    core_uj = {row["name"]: 1000 * row["core_mj"] for row in energy}
+    core_mj = {row["name"]: row["core_mj"] for row in energy}
     apart = fast["test_before"]["interval"][1] < wait["test_before"]["interval"][0]
     return {
         "fast": fast, "wait": wait, "title": _joined_title(wait, schedules), "apart": apart,
-        "uj": {name: core_uj[row["folder"]] for name, row in (("fast", fast), ("wait", wait))},
-        "qnn_uj": core_uj["QNN"],
+        "mj": {"fast": core_mj[fast["folder"]], "wait": core_mj[wait["folder"]],
+               "qnn": core_mj["QNN"]},
     }  # fmt: skip
 
 
@@ -168,7 +169,7 @@ def _figures(
     drawn = [name for name in DRAWN if first.get(name, name) == name]
     write_timeline(timeline, "", {titles[name]: timings[name] for name in drawn})
     adaptation = out / "adaptation.svg"
-    own = {row["folder"]: row for row in reversed(schedules)}  # one curve per trained network
+    own = {group[0]["folder"]: group[0] for group in _distinct(schedules)}  # a curve per network
     draw_adaptation(
         adaptation,
         {name: files.curves[name] for name in own},

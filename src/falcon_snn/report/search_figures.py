@@ -3,10 +3,12 @@
 Accuracies carry their 95 % intervals; everything is read from the result file alone.
 """
 
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from falcon_snn.report.style import INK, SCHEDULES, SOFT, figure_style, save_figure
+from falcon_snn.report.style import INK, SCHEDULES, SOFT, drawing, shared_legend
 from falcon_snn.search.result import same_chosen
 
 _TWO, _THREE, _GREEN, _RED = "#2563a8", "#d9822b", "#3a923a", "#c0392b"
@@ -17,17 +19,37 @@ Row = dict[str, Any]
 
 def write_search_figures(result: Row, folder: Path, suffix: str = ".png") -> list[Path]:
     """Write the figures `delay-effects` and `chosen-schedules`; return their paths."""
-    import matplotlib.pyplot as plt
-
-    paths = []
-    with plt.rc_context(figure_style()):
-        for name, draw in (("delay-effects", _delay_effects), ("chosen-schedules", _chosen)):
-            figure = draw(plt, result)
-            path = folder / f"{name}{suffix}"
-            save_figure(figure, path)
-            plt.close(figure)
-            paths.append(path)
+    paths = [folder / f"{name}{suffix}" for name in ("delay-effects", "chosen-schedules")]
+    draw_delay_effects(paths[0], result)
+    draw_chosen(paths[1], result)
     return paths
+
+
+def draw_delay_effects(path: Path, result: Row) -> None:
+    """What a delay does: everywhere, at each boundary, at three of them, and at the gates."""
+    height = max(7.0, 1.6 + 0.21 * len(result["boundaries"]) * 1.9)
+    with drawing(path, 11, min(height, 12.0)) as figure:
+        panels = figure.subplots(2, 2).flat
+        for axis, draw in zip(
+            panels, (_uniform, _per_boundary, _representative, _screening), strict=True
+        ):
+            draw(axis, result)
+        shared_legend(figure)
+
+
+def draw_chosen(
+    path: Path, result: Row, stages: Mapping[str, Mapping[str, float]] | None = None
+) -> None:
+    """What was chosen, random schedules beside it and, if given, what training made of each:
+    validation accuracy in percent by stage.
+    """
+    draws = [_front, _against_random]
+    if stages:
+        draws.append(partial(_training_stages, stages))
+    with drawing(path, 14 if stages else 5.5 * len(draws), 4.6) as figure:
+        for axis, draw in zip(figure.subplots(1, len(draws)), draws, strict=True):
+            draw(axis, result)
+        shared_legend(figure)
 
 
 def single_changes(result: Row) -> dict[tuple[str, int], Row]:
@@ -43,43 +65,34 @@ def single_changes(result: Row) -> dict[tuple[str, int], Row]:
 def representatives(result: Row) -> dict[str, str]:
     """Three boundaries with different answers to waiting: best, worst, and one that turns round.
 
-    That one has the largest swing between delays 2 and 3 among those not named yet.
+    That one has the largest swing between delays 2 and 3 among those not named yet; with two
+    slots there is no delay 3, and so no such boundary.
     """
     singles = single_changes(result)
     base = result["evaluated"][0]["accuracy"]
-    both = [b for b in result["boundaries"] if (b, 2) in singles and (b, 3) in singles]
-    if len(both) < 3:
-        return dict.fromkeys(both, "")
-    gain = {b: [singles[b, d]["accuracy"] - base for d in (2, 3)] for b in both}
+    delays = _short_delays(singles)
+    both = [b for b in result["boundaries"] if all((b, d) in singles for d in delays)]
+    if len(both) < 3 or not delays:
+        return dict.fromkeys(both if delays else (), "")
+    gain = {b: [singles[b, d]["accuracy"] - base for d in delays] for b in both}
     helps = max(both, key=lambda b: max(gain[b]))
     harms = min((b for b in both if b != helps), key=lambda b: min(gain[b]))
+    if len(delays) == 1:
+        return {helps: "gains most", harms: "loses most"}
     rest = [b for b in both if b not in (helps, harms)]
     turns = max(rest, key=lambda b: (gain[b][0] * gain[b][1] < 0, abs(gain[b][0] - gain[b][1])))
     return {helps: "gains most", turns: "swings most", harms: "loses most"}
 
 
-def _delay_effects(plt: Any, result: Row) -> Any:
-    height = max(7.0, 1.6 + 0.21 * len(result["boundaries"]) * 1.9)
-    figure = plt.figure(figsize=(11, min(height, 12.0)), layout="constrained")
-    panels = figure.subplots(2, 2).flat
-    for axis, draw in zip(
-        panels, (_uniform, _per_boundary, _representative, _screening), strict=True
-    ):
-        draw(axis, result)
-    return figure
-
-
-def _chosen(plt: Any, result: Row) -> Any:
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
-    _front(left, result)
-    _against_random(right, result)
-    return figure
+def _short_delays(singles: Mapping[tuple[str, int], Row]) -> list[int]:
+    """Of the delays 2 and 3 those that the search tried."""
+    return [delay for delay in (2, 3) if any(tried == delay for _, tried in singles)]
 
 
 def _uniform(axis: Any, result: Row) -> None:
     rows = [result["evaluated"][number] for number in result["uniform"]]
     delays = range(1, len(rows) + 1)
-    _accuracy_line(axis, delays, rows, _TWO, "accuracy")
+    _accuracy_line(axis, delays, rows, _TWO)
     axis.set(xlabel="uniform delay (slots)", ylabel="accuracy (%)", xticks=list(delays))
     axis.yaxis.label.set_color(_TWO)
     axis.set_title("a  The same delay everywhere")
@@ -87,7 +100,7 @@ def _uniform(axis: Any, result: Row) -> None:
     latency.plot(delays, [row["latency_us"] for row in rows], "s--", color=_THREE, markersize=4)
     latency.axhline(result["budget_us"], color=SOFT, linewidth=1, linestyle=":")
     latency.annotate(
-        f"budget {result['budget_us']:.2f}", (len(rows), result["budget_us"]), color=SOFT,
+        f"budget {result['budget_us']:.2f} µs", (len(rows), result["budget_us"]), color=SOFT,
         fontsize=8, ha="right", va="bottom", xytext=(0, 2), textcoords="offset points",
     )  # fmt: skip
     latency.set_ylabel("core latency (µs)", color=_THREE)
@@ -98,13 +111,14 @@ def _per_boundary(axis: Any, result: Row) -> None:
     singles = single_changes(result)
     base = result["evaluated"][0]["accuracy"]
     names = result["boundaries"]
-    for delay, colour in _DELAY_COLOURS.items():
-        offset = -0.19 if delay == 2 else 0.19
+    delays = _short_delays(singles)
+    for delay in delays:
+        offset = 0.0 if len(delays) == 1 else -0.19 if delay == 2 else 0.19
         known = [(i, singles[n, delay]) for i, n in enumerate(names) if (n, delay) in singles]
         axis.barh(
             [index + offset for index, _ in known],
             [100 * (row["accuracy"] - base) for _, row in known],
-            height=0.36, color=colour, label=f"1 → {delay}",
+            height=0.36, color=_DELAY_COLOURS[delay], label=f"1 → {delay}",
         )  # fmt: skip
     axis.axvline(0, color=INK, linewidth=0.8)
     axis.set_yticks(range(len(names)), names, fontsize=8 if len(names) < 22 else 6.5)
@@ -112,23 +126,33 @@ def _per_boundary(axis: Any, result: Row) -> None:
     axis.grid(axis="y", visible=False)
     axis.set(xlabel="change of accuracy (percentage points)")
     axis.set_title("b  One boundary waits longer")
-    axis.legend(loc="best")
 
 
 def _representative(axis: Any, result: Row) -> None:
     singles = single_changes(result)
-    start = result["evaluated"][0]
-    colours = (_GREEN, SOFT, _RED)
+    start, delays, found = result["evaluated"][0], _short_delays(singles), representatives(result)
+    colours = (_GREEN, _RED) if len(found) == 2 else (_GREEN, SOFT, _RED)
     for (boundary, why), colour, shift in zip(
-        representatives(result).items(), colours, (-0.03, 0.0, 0.03), strict=False
+        found.items(), colours, (-0.03, 0.0, 0.03), strict=False
     ):
-        rows = [start, singles[boundary, 2], singles[boundary, 3]]
-        label = f"{boundary} ({why})" if why else boundary
-        _accuracy_line(axis, [delay + shift for delay in (1, 2, 3)], rows, colour, label)
-    axis.set(xlabel="delay of this boundary alone (slots)", ylabel="accuracy (%)", xticks=[1, 2, 3])
+        rows = [start, *(singles[boundary, delay] for delay in delays)]
+        _accuracy_line(axis, [delay + shift for delay in (1, *delays)], rows, colour)
+        # Named where they end: their colours are of this panel alone.
+        label = f"{boundary}\n({why})" if why else boundary
+        axis.annotate(
+            label,
+            (len(delays) + 1 + shift, 100 * rows[-1]["accuracy"]),
+            xytext=(6, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+            color=colour,
+        )
+    axis.set(
+        xlabel="delay of this boundary alone (slots)", ylabel="accuracy (%)", xticks=[1, *delays]
+    )
+    axis.set_xlim(0.85, len(delays) + 1.9)
     axis.set_title("c  Representative boundaries")
-    if axis.get_legend_handles_labels()[0]:  # none if every longer delay is over the budget
-        axis.legend(loc="best")
 
 
 def _screening(axis: Any, result: Row) -> None:
@@ -136,25 +160,23 @@ def _screening(axis: Any, result: Row) -> None:
     first = [change for change in result["changes"] if change["step"] == 1]
     first = list({change["after"]: change for change in first}.values())  # both paths start alike
     later = [change for change in result["changes"] if change["step"] > 1]
-    _scatter(axis, later, color="#c3cad1", s=9, label="later steps", zorder=1)
+    _scatter(axis, later, color="#c3cad1", s=9, label="later steps of the search", zorder=1)
     for delay, colour in _DELAY_COLOURS.items():
         these = [change for change in first if list(change["delays"].values()) == [delay]]
-        _scatter(axis, these, color=colour, s=26, label=f"first step, 1 → {delay}", zorder=3)
+        if these:
+            _scatter(axis, these, color=colour, s=26, label=f"1 → {delay}", zorder=3)
     axis.axhline(tau, color=_GREEN, linewidth=1, linestyle="--")
     axis.axvline(eps, color=_GREEN, linewidth=1, linestyle="--")
     right, top = axis.get_xlim()[1], axis.get_ylim()[1]
     right, top = max(right, 2 * eps), max(top, 1.3 * tau)
     axis.set_xlim(right=right)
     axis.set_ylim(top=top)
-    axis.fill_between([eps, right], tau, top, color=_GREEN, alpha=0.12, linewidth=0, zorder=0)
-    axis.annotate(
-        f"accepted: score ≥ {tau:g}, gain ≥ {eps:g} pp", (1, 1), color=_GREEN, fontsize=8,
-        ha="right", va="bottom", xytext=(0, 3), xycoords="axes fraction",
-        textcoords="offset points",
+    axis.fill_between(
+        [eps, right], tau, top, color=_GREEN, alpha=0.12, linewidth=0, zorder=0,
+        label=f"accepted: score ≥ {tau:g}, gain ≥ {eps:g} pp",
     )  # fmt: skip
     axis.set(xlabel="accuracy gain (percentage points)", ylabel="rescue score (R − H) / √(R + H)")
     axis.set_title("d  Candidates and the gates")
-    axis.legend(loc="best")
 
 
 def _front(axis: Any, result: Row) -> None:
@@ -180,7 +202,6 @@ def _front(axis: Any, result: Row) -> None:
     axis.axvline(result["budget_us"], color=SOFT, linewidth=1, linestyle=":", label="budget")
     axis.set(xlabel="core latency (µs)", ylabel="accuracy (%)")
     axis.set_title("a  Evaluated schedules and the Pareto front")
-    axis.legend(loc="lower right")
 
 
 def _against_random(axis: Any, result: Row) -> None:
@@ -214,13 +235,23 @@ def _against_random(axis: Any, result: Row) -> None:
     axis.grid(axis="x", visible=False)
     axis.set(ylabel="accuracy (%)")
     axis.set_title("b  Chosen against random places")
-    axis.legend(loc="best")
 
 
-def _accuracy_line(axis: Any, x: Any, rows: list[Row], colour: str, label: str) -> None:
+def _training_stages(stages: Mapping[str, Mapping[str, float]], axis: Any, result: Row) -> None:
+    names = list(dict.fromkeys(stage for reached in stages.values() for stage in reached))
+    for name, reached in stages.items():
+        marker, colour = SCHEDULES[name]
+        places = [names.index(stage) for stage in reached]
+        axis.plot(places, list(reached.values()), marker=marker, color=colour, markersize=6)
+    axis.set_xticks(range(len(names)), names)
+    axis.set(xlabel="stage of training", ylabel="validation accuracy (%)")
+    axis.set_title("c  Best after each stage of training")
+
+
+def _accuracy_line(axis: Any, x: Any, rows: list[Row], colour: str) -> None:
     axis.errorbar(
         list(x), [100 * row["accuracy"] for row in rows], yerr=_error(rows), fmt="o-",
-        color=colour, markersize=4, capsize=2, linewidth=1.4, label=label,
+        color=colour, markersize=4, capsize=2, linewidth=1.4,
     )  # fmt: skip
 
 

@@ -4,18 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from falcon_snn.report.style import SOFT, check_picture, figure_style, save_figure
+from falcon_snn.report.style import SOFT, drawing
 
 
 def draw_stream(path: Path, title: str, facts: Mapping[str, Any]) -> None:
     """`facts` are those of `StreamReport.as_json`."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    check_picture(path)
     least = 0.5 / facts["hours"]  # where no false accept was heard
-    with rc_context(figure_style()):
-        figure = Figure(figsize=(6.2, 4.4), layout="constrained")
+    with drawing(path, 6.2, 4.4, list(facts["curve"])) as figure:
         axis = figure.subplots()
         rates = [max(point["false_per_hour"], least) for point in facts["curve"]]
         misses = [point["miss_percent"] for point in facts["curve"]]
@@ -28,4 +23,3 @@ def draw_stream(path: Path, title: str, facts: Mapping[str, Any]) -> None:
         axis.set(xscale="log", xlabel="false accepts per hour", ylabel="misses (%)", title=title,
                  ylim=(0, min(100, 1.05 * max(misses) + 1)))  # fmt: skip
         axis.legend()
-        save_figure(figure, path, list(facts["curve"]))

@@ -11,12 +11,13 @@ from textwrap import wrap
 from typing import Any
 
 from falcon_snn.errors import FalconError
-from falcon_snn.files import replacing, write_text
+from falcon_snn.files import demand_file_target, replacing, write_text
 
 INK, SOFT, GRID = "#1f2933", "#7b8794", "#e4e7eb"
 PICTURES = (".png", ".svg", ".pdf")
 # Width in inches: as each figure is made, one column of a paper, or both.
 STYLES: dict[str, float | None] = {"screen": None, "paper": 3.5, "paper-wide": 7.16}
+_WIDE_IN = 5.0  # less is one column
 # Marker and colour of each schedule, the same in every figure.
 SCHEDULES = {
     "fastest": ("o", "#845b97"),
@@ -37,10 +38,22 @@ def figure_style() -> dict[str, Any]:
     }  # fmt: skip
 
 
+def shared_legend(figure: Any, columns: int = 4) -> None:
+    """One legend below all panels: what several panels have under one name is there once."""
+    found: dict[str, Any] = {}
+    for axis in figure.axes:
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    if found:
+        figure.legend(list(found.values()), list(found), loc="outside lower center",
+                      ncols=min(columns, len(found)), frameon=False)  # fmt: skip
+
+
 def check_picture(path: Path) -> None:
     """A picture's name says its format; to be checked before the work of drawing."""
     if path.suffix not in PICTURES:
         raise FalconError(f"{path}: a picture is written as .png, .svg or .pdf")
+    demand_file_target(path)
 
 
 @dataclass(frozen=True)
@@ -55,20 +68,45 @@ _PLAIN = Look()
 _LOOK: ContextVar[Look] = ContextVar("look", default=_PLAIN)
 
 
-@contextmanager
-def drawn_as(style: str = "screen", formats: str | None = None) -> Iterator[None]:
-    """Figures written inside have this style (a key of STYLES) and these formats (`svg,pdf`)."""
+def look_of(style: str = "screen", formats: str | None = None) -> Look:
+    """A style (a key of STYLES) and further formats (`svg,pdf`), checked."""
     if style not in STYLES:
         raise FalconError(f"--style is '{style[:40]}'; choose one of {', '.join(STYLES)}")
     endings = tuple(f".{word.strip().lstrip('.')}" for word in (formats or "").split(",") if word)
     for ending in endings:
         if ending not in (*PICTURES, ".csv"):
             raise FalconError(f"--format '{ending[1:41]}': choose from png, svg, pdf, csv")
-    token = _LOOK.set(Look(style, endings))
+    return Look(style, endings)
+
+
+@contextmanager
+def drawn_as(style: str = "screen", formats: str | None = None) -> Iterator[None]:
+    """Figures written inside look as `look_of` says."""
+    token = _LOOK.set(look_of(style, formats))
     try:
         yield
     finally:
         _LOOK.reset(token)
+
+
+def one_column() -> bool:
+    """Whether figures are drawn for one column of a paper, where panels stand one above another."""
+    return (STYLES[_LOOK.get().style] or _WIDE_IN) < _WIDE_IN
+
+
+@contextmanager
+def drawing(
+    path: Path, width_in: float, height_in: float, data: Sequence[Mapping[str, Any]] | None = None
+) -> Iterator[Any]:
+    """A figure in the style of the report, written when all is drawn; see `save_figure`."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    check_picture(path)
+    with rc_context(figure_style()):
+        figure = Figure(figsize=(width_in, height_in), layout="constrained")
+        yield figure
+        save_figure(figure, path, data)
 
 
 def save_figure(figure: Any, path: Path, data: Sequence[Mapping[str, Any]] | None = None) -> None:
@@ -139,15 +177,16 @@ def _fit_column(figure: Any, width_in: float) -> None:
     from matplotlib.layout_engine import ConstrainedLayoutEngine
     from matplotlib.text import Text
 
-    narrow = width_in < 5
+    narrow = one_column()
     grids = [axis.get_subplotspec() for axis in figure.axes if axis.get_subplotspec() is not None]
     shape = grids[0].get_gridspec().get_geometry() if grids else (1, 1)
     panels = 1
-    if narrow and shape == (1, 2):  # side by side there is no room: one above the other
-        panels, new = 2, GridSpec(2, 1, figure=figure)
+    if narrow and shape[1] > 1:  # side by side there is no room: one above the other
+        panels = shape[0] * shape[1]
+        new = GridSpec(panels, 1, figure=figure)
         for axis, old in [(axis, axis.get_subplotspec()) for axis in figure.axes]:
-            axis.set_subplotspec(new[old.colspan.start, 0])
-            axis.tick_params(labelleft=True)
+            axis.set_subplotspec(new[old.rowspan.start * shape[1] + old.colspan.start, 0])
+            axis.tick_params(labelleft=axis.yaxis.get_ticks_position() != "right")
     scale = width_in / figure.get_figwidth()
     least = (0.7 if narrow else 0.42) * width_in * panels
     height = max(least, figure.get_figheight() * scale, 0.55 * figure.get_figheight())
@@ -160,7 +199,8 @@ def _fit_column(figure: Any, width_in: float) -> None:
         for place in ("left", "center"):
             title = axis.get_title(loc=place)
             if title and "$" not in title:
-                axis.set_title("\n".join(wrap(title, letters)), loc=place, fontsize=7.5)
+                lines = [part for line in title.split("\n") for part in wrap(line, letters)]
+                axis.set_title("\n".join(lines), loc=place, fontsize=7.5)
         below = axis.get_legend()
         if below is not None and below._ncols > 1:
             down = 0.5 * panels / figure.get_figheight()
@@ -168,16 +208,27 @@ def _fit_column(figure: Any, width_in: float) -> None:
         elif below is not None:
             for text in below.get_texts():
                 text.set_fontsize(6)
+    constrained = isinstance(figure.get_layout_engine(), ConstrainedLayoutEngine)
+    place = "outside lower center" if constrained else "upper center"
     for legend in list(figure.legends):
-        _renew_legend(figure, legend, 4 if narrow else 6, loc="upper center")
-    if not isinstance(figure.get_layout_engine(), ConstrainedLayoutEngine) and grids:
+        long = any(len(text.get_text()) > 20 for text in legend.get_texts())
+        columns = (4 if narrow else 6) // (2 if long else 1)
+        _renew_legend(figure, legend, columns, loc=place)
+    if not constrained and grids:
         top = 1 - (0.2 / figure.get_figheight() if figure.legends else 0)
         figure.tight_layout(rect=(0, 0, 1, top), pad=0.4)
 
 
 def _renew_legend(owner: Any, old: Any, columns: int, **where: Any) -> None:
     """A legend of smaller type in as many columns as there is room for."""
-    handles, labels = old.legend_handles, [text.get_text() for text in old.get_texts()]
+    # What was drawn, where the axes know it: a legend's own handles have lost their error bars.
+    drawn = {
+        label: handle
+        for axis in owner.figure.axes
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
+    }
+    labels = [text.get_text() for text in old.get_texts()]
+    handles = [drawn.get(label, own) for label, own in zip(labels, old.legend_handles, strict=True)]
     old.remove()
-    owner.legend(handles, labels, ncols=columns, frameon=False, fontsize=6, handlelength=1.2,
+    owner.legend(handles, labels, ncols=columns, frameon=False, fontsize=6, handlelength=1.7,
                  columnspacing=1.0, **where)  # fmt: skip

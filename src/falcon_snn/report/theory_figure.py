@@ -5,20 +5,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from falcon_snn.files import replacing
 from falcon_snn.neuron.theorems import TheoremRun
-from falcon_snn.report.style import GRID, INK, SOFT
+from falcon_snn.report.style import GRID, INK, SOFT, one_column, save_figure
+from falcon_snn.report.theory import Theory
 
 CHANGED, FOLLOWING, WRONG = "#2563a8", "#d9822b", "#c0392b"
 
 
-def draw_theory(
-    path: Path,
-    rasters: Sequence[TheoremRun],
-    accuracies: Sequence[Fraction],
-    tight: Sequence[int],
-    mean: Sequence[float],
-) -> None:
+def draw_theory(path: Path, found: Theory) -> None:
     """Draw the label-1 rasters at three delays above the accuracy and the count error by delay."""
     import matplotlib
 
@@ -26,19 +20,25 @@ def draw_theory(
     import matplotlib.pyplot as plt
 
     style = {"font.size": 9, "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": SOFT,
-             "xtick.color": INK, "ytick.color": INK, "svg.hashsalt": "falcon"}  # fmt: skip
+             "xtick.color": INK, "ytick.color": INK}  # fmt: skip
+    tight = [row["count_error_tight"] for row in found.by_delay]
+    mean = [row["count_error_random_mean"] for row in found.by_delay]
     with plt.rc_context(style):
-        figure = plt.figure(figsize=(9.6, 5.6), layout="constrained")
+        narrow = one_column()
+        figure = plt.figure(figsize=(5, 12) if narrow else (9.6, 5.6), layout="constrained")
         figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1, wspace=0.04, hspace=0.06)
-        grid = figure.add_gridspec(2, 6, height_ratios=(1.15, 1))
-        for index, run in enumerate(rasters):
-            axes = figure.add_subplot(grid[0, 2 * index : 2 * index + 2])
-            _raster(axes, run, accuracies[run.delay - 1], named=index == 0)
-        chosen = [run.delay for run in rasters]
-        _accuracy(figure.add_subplot(grid[1, :3]), accuracies, chosen)
-        _count_error(figure.add_subplot(grid[1, 3:]), tight, mean)
-        with replacing(path) as temporary:
-            figure.savefig(temporary, metadata={"Date": None})
+        if narrow:
+            panels = list(figure.subplots(5, 1))
+        else:
+            grid = figure.add_gridspec(2, 6, height_ratios=(1.15, 1))
+            panels = [figure.add_subplot(grid[0, at : at + 2]) for at in (0, 2, 4)]
+            panels += [figure.add_subplot(grid[1, at : at + 3]) for at in (0, 3)]
+        for axes, delay in zip(panels, found.chosen, strict=False):
+            named = narrow or axes is panels[0]
+            _raster(axes, found.runs[delay - 1], found.accuracies[delay - 1], named=named)
+        _accuracy(panels[3], found.accuracies, found.chosen)
+        _count_error(panels[4], tight, mean)
+        save_figure(figure, path, found.by_delay)
         plt.close(figure)
 
 
@@ -57,9 +57,8 @@ def _raster(axes: Any, run: TheoremRun, accuracy: Fraction, named: bool) -> None
     axes.text(slots - 0.1, 5.3, "count", ha="center", va="center", color=SOFT)
     right = run.prediction == run.sample.label
     verdict = f"label 1 read as {run.prediction}, {'right' if right else 'wrong'}"
-    colour = INK if right else WRONG
-    axes.set_title(f"delay {run.delay}: accuracy {accuracy}", weight="bold", color=colour, pad=20)
-    axes.text(0.5, 1.04, verdict, color=colour, ha="center", transform=axes.transAxes)
+    title = f"delay {run.delay}: accuracy {accuracy}\n{verdict}"
+    axes.set_title(title, fontsize=9, color=INK if right else WRONG)
     axes.set_xlabel("output slot")
     axes.set(xlim=(-0.6, slots + 0.35), ylim=(0.2, 5.6), xticks=range(slots))
     axes.set_yticks(rows, names if named else [""] * len(rows))
@@ -91,7 +90,7 @@ def _count_error(axes: Any, tight: Sequence[int], mean: Sequence[float]) -> None
     )
     axes.plot(delays, mean, "s-", color=CHANGED, ms=4, label="mean of random streams")
     axes.set_title("Theorem 1: the count error never rises with the delay", fontsize=9)
-    axes.set(xlabel="delay", ylabel="count error in spikes", ylim=(-0.3, max(tight) + 0.6))
+    axes.set(xlabel="delay", ylabel="count error in spikes", ylim=(-0.3, 1.45 * max(tight)))
     axes.legend(frameon=False)
     _tidy(axes, delays)
 

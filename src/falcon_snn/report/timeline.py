@@ -100,8 +100,15 @@ def write_timeline(path: Path, title: str, timings: Mapping[str, Timing]) -> Non
         raise FalconError(f"{path}: a timeline is written as .png, .svg, .pdf or .html")
 
 
+def demand_trace(path: Path) -> None:
+    """A trace's name says so: it does not take the place of a recording."""
+    if path.suffix != ".json":
+        raise FalconError(f"{path}: a trace is written as .json")
+
+
 def write_trace(path: Path, timings: Mapping[str, Timing]) -> None:
     """Write a Chrome trace: a process per run, a track per array, neuron group or engine."""
+    demand_trace(path)
     spans = [
         TraceSpan(name, f"{step.stage} drain" if step.kind == "drain" else step.stage, _label(step),
              timing.us(timing.starts[index]), timing.us(timing.ends[index]))
@@ -156,7 +163,8 @@ def _write_picture(path: Path, title: str, timings: Mapping[str, Timing]) -> Non
 
     drawn = {name: bars(timing) for name, timing in timings.items()}
     heights = [len(_rows(found)) for found in drawn.values()]
-    figure = Figure(figsize=(14, 1.1 + sum(0.19 * rows + 0.5 for rows in heights)), dpi=110)
+    above = 1.5 if title else 1.1
+    figure = Figure(figsize=(14, above + sum(0.19 * rows + 0.5 for rows in heights)), dpi=110)
     axes = figure.subplots(len(drawn), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     for axis, (name, timing) in zip(axes, timings.items(), strict=True):
         _draw(axis, timing, drawn[name])
@@ -165,9 +173,13 @@ def _write_picture(path: Path, title: str, timings: Mapping[str, Timing]) -> Non
     axes[-1].set_xlim(0, end_us * 1.02)
     axes[-1].set_xlabel("time (µs)")
     handles = [Patch(color=colour, label=kind) for kind, colour in COLOURS.items()]
-    figure.legend(handles=handles, loc="upper right", ncols=4, frameon=False)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=13)
-    figure.tight_layout(rect=(0, 0, 1, 1 - 0.3 / figure.get_figheight()))
+    # At the left, where a phone that shows a part of the picture shows it, too.
+    inch = 1 / figure.get_figheight()
+    top = 1 - (0.35 * inch if title else 0.0)
+    figure.suptitle(title, x=0.005, y=1 - 0.08 * inch, ha="left", va="top", fontsize=13)
+    figure.legend(handles=handles, loc="upper left", bbox_to_anchor=(0.0, top), ncols=4,
+                  frameon=False, handlelength=1.4, columnspacing=1.2)  # fmt: skip
+    figure.tight_layout(rect=(0, 0, 1, top - 0.2 * inch))
     with rc_context({"svg.hashsalt": "falcon"}):
         save_figure(
             figure, path,

@@ -7,7 +7,6 @@ so what breaks a limit is known before a single step is trained.
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import combinations_with_replacement, islice, product
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +46,9 @@ class Limits:
 
     def __post_init__(self) -> None:
         for key, value in asdict(self).items():
-            if value is not None and not (isfinite(value) and value > 0):
-                raise FalconError(f"--within-{key} is {value}; it must be a number above 0")
+            if value is not None and not 0 < value < 1e9:
+                shown = str(value)[:40]
+                raise FalconError(f"--within-{key} is {shown}; it must be a number above 0")
 
     def broken_by(self, us: float, tiles: int, mj: float) -> tuple[str, ...]:
         """The limits that are broken."""

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from falcon_snn.files import demand_unused
 from falcon_snn.search.evaluations import Evaluations, Progress
 from falcon_snn.search.journal import Journal
 from falcon_snn.search.pds import Change
 from falcon_snn.search.predictor import Engine
 from falcon_snn.search.result import held_out_result, search_result, write_result
+from falcon_snn.search.result_form import CHOSEN
 from falcon_snn.search.space import Schedule, Space
 
 # Evaluates schedules; returns those to choose from, and every change that it compared.
@@ -49,7 +51,10 @@ def run_search(
         "budget_cycles": space.budget_cycles,
         "delta_max": space.delta_max,
     }
-    journal = Journal(out / "journal.jsonl", identity, resume=resume)
+    kept = out / "journal.jsonl"
+    if not kept.exists():
+        demand_unused(out, ("result.json", *(f"{name}.json" for name in CHOSEN)))
+    journal = Journal(kept, identity, resume=resume)
     evaluations = Evaluations(space, engine, journal, progress)
     found, changes = method(evaluations)
     result = search_result(

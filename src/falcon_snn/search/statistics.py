@@ -1,5 +1,6 @@
 """Honest figures: an interval for every accuracy, a paired test for every comparison."""
 
+from collections.abc import Sequence
 from math import sqrt
 from statistics import NormalDist
 from typing import NamedTuple
@@ -14,9 +15,9 @@ class Interval(NamedTuple):
     high: float
 
 
-def wilson(right: int, clips: int, confidence: float = 0.95) -> Interval:
-    """Wilson's score interval for an accuracy of `right` out of `clips`."""
-    z = NormalDist().inv_cdf(0.5 + confidence / 2)
+def wilson(right: int, clips: int) -> Interval:
+    """Wilson's 95 % score interval for an accuracy of `right` out of `clips`."""
+    z = NormalDist().inv_cdf(0.975)
     accuracy = right / clips
     centre = (accuracy + z * z / (2 * clips)) / (1 + z * z / clips)
     half = z * sqrt(accuracy * (1 - accuracy) / clips + (z / (2 * clips)) ** 2)
@@ -36,6 +37,15 @@ def mcnemar(rescued: int, harmed: int) -> float:
         ways = ways * (changed - index) // (index + 1)
     # Both are integers of any size: dividing before the conversion to float cannot overflow.
     return min(1.0, 2 * total / (1 << changed))
+
+
+def welch(one: Sequence[float], other: Sequence[float]) -> float:
+    """Two-sided p that two groups of runs have the same mean, whatever the spread of each."""
+    from scipy.stats import ttest_ind  # takes a second to load
+
+    if len(set(one)) == len(set(other)) == 1:  # no spread at all
+        return float(one[0] == other[0])
+    return float(ttest_ind(one, other, equal_var=False).pvalue)
 
 
 class Flattery(NamedTuple):

@@ -33,7 +33,7 @@ def comparison(pinned: Side, present: Side) -> list[Row]:
         percent = (100 * pinned.accuracy, 100 * present.accuracy)
         rows.append(_figure("accuracy (%)", *percent))
     if pinned.energy_mj is not None and present.energy_mj is not None:
-        rows.append(_figure("energy (mJ)", pinned.energy_mj, present.energy_mj, digits=4))
+        rows.append(_figure("energy (mJ)", pinned.energy_mj, present.energy_mj, digits=5))
     rows.append(_figure("matched QNN (µs)", pinned.now.qnn.core_us, present.now.qnn.core_us))
     rows += [
         _figure(f"path: {part} (µs)", us, present.now.parts_us.get(part, 0.0))

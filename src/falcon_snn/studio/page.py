@@ -18,7 +18,13 @@ from falcon_snn.studio.comparison import Side, comparison
 from falcon_snn.studio.controls import Change, DelayControls, HardwareControls, NetworkControls
 from falcon_snn.studio.guard import MAX_MESSAGE_BYTES, Guard
 from falcon_snn.studio.history import History
-from falcon_snn.studio.results import ComparisonPanel, FrontPanel, SamplePanel, Summary, Timeline
+from falcon_snn.studio.results import (
+    ComparisonPanel,
+    FrontPanel,
+    SamplePanel,
+    SummaryPanel,
+    Timeline,
+)
 from falcon_snn.studio.state import StudioState
 
 if TYPE_CHECKING:
@@ -103,7 +109,7 @@ class Page:
         ui.keyboard(self._key, ignore=["input", "select", "textarea"])
         with ui.element("main").classes("layout"):
             with ui.element("div").classes("summary"):
-                self.summary = Summary(
+                self.summary = SummaryPanel(
                     accuracy=self.sample is not None or self.front is not None,
                     energy=self.sample is not None,
                 )
@@ -117,7 +123,7 @@ class Page:
                 self.compared = ComparisonPanel(self._pin, self._swap, self._unpin)
                 self.points = FrontPanel(self._load) if self.front is not None else None
                 self.timeline = Timeline(self._choose_below, self.state)
-                self.clips = SamplePanel() if self.sample is not None else None
+                self.clips = SamplePanel(self._show) if self.sample is not None else None
 
     def apply(self, change: Change) -> bool:
         """Take a change, or say why not; a refused one leaves everything as it was."""
@@ -245,13 +251,16 @@ class Page:
             try:
                 effect = await asyncio.to_thread(self.sample.effect, state)
                 snn_mj, qnn_mj = await asyncio.to_thread(self.sample.energies_mj, state)
+                on_chip = None
+                if self.clips.chip.value:
+                    on_chip = await asyncio.to_thread(self.sample.right_on_chip, state)
                 pinned = await self._measured_pin()
             except FalconError as error:
                 self.clips.decline(str(error))
                 return
         if state is not self.state:
             return
-        self.clips.show(effect)
+        self.clips.show(effect, on_chip)
         self.summary.show_energy(snn_mj, qnn_mj)
         if self.front is None or self.front.accuracy(state) is None:
             self.summary.show_accuracy(effect.accuracy, f"on {effect.clips} clips")
@@ -272,9 +281,11 @@ class Page:
             return
         if pinned is None or pinned.state != self.pinned:
             pinned = Side(self.pinned, numbers.latency(self.pinned))
-        if self.front is not None and self.sample is None:
-            present = present._replace(accuracy=self.front.accuracy(present.state))
-            pinned = pinned._replace(accuracy=self.front.accuracy(pinned.state))
+        if self.front is not None:
+            found = [self.front.accuracy(side.state) for side in (pinned, present)]
+            if self.sample is None or None not in found:  # on more clips than the sample's
+                pinned = pinned._replace(accuracy=found[0])
+                present = present._replace(accuracy=found[1])
         self.compared.show(comparison(pinned, present))
 
     def _choose_below(self, below: str) -> None:

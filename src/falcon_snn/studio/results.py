@@ -22,7 +22,7 @@ _GRID = "rgba(128,128,128,0.25)"
 _CONFIG = {"displaylogo": False, "displayModeBar": False}
 
 
-class Summary:
+class SummaryPanel:
     """Latency beside its rivals, throughput, accuracy and energy where they are measured, and
     what the critical path is made of.
     """
@@ -34,7 +34,7 @@ class Summary:
             self.full = _Card("full lookahead", "full")
             self.rate = _Card("a sample every", "interval")
             self.accuracy = _Card("accuracy", "measured", "%") if accuracy else None
-            self.energy = _Card("energy of an inference", "energy", "mJ", 4) if energy else None
+            self.energy = _Card("energy of an inference", "energy", "mJ", 5) if energy else None
         with ui.card().classes("panel"):
             ui.label("Critical path").classes("panel-title")
             with ui.element("div").classes("parts").props('role="img"') as self.bar:
@@ -75,7 +75,7 @@ class Summary:
     def show_energy(self, snn_mj: float | None, qnn_mj: float | None, remark: str = "") -> None:
         if self.energy is not None:
             if snn_mj is not None and qnn_mj is not None:
-                remark = f"matched QNN {qnn_mj:.4f} mJ"
+                remark = f"matched QNN {qnn_mj:.5f} mJ"
             self.energy.show(snn_mj, remark)
 
     def show_outlook(self, outlook: Outlook) -> None:
@@ -121,12 +121,14 @@ class Timeline:
 
 
 class SamplePanel:
-    """Accuracy on the clips, and where spikes differ from delay 1."""
+    """Accuracy on the clips, ideal and on a chip, and where spikes differ from delay 1."""
 
-    def __init__(self) -> None:
+    def __init__(self, switched: Callable[[], None]) -> None:
         with ui.card().classes("panel"):
             ui.label("On a sample of clips").classes("panel-title")
             self.text = ui.label("…").props('role="status" data-result="accuracy"')
+            self.chip = ui.switch("On a chip as this hardware makes it", on_change=switched)
+            self.chip_text = ui.label("").props('role="status" data-result="chip"')
             with ui.element("div").classes("w-full") as self.changed:
                 ui.label("Share of each stage's spike bytes that differ from delay 1 everywhere")
                 self.plot = ui.plotly({"data": [], "layout": {}}).classes("w-full")
@@ -136,10 +138,18 @@ class SamplePanel:
     def decline(self, why: str) -> None:
         """There is nothing to show; say why."""
         self.text.set_text(why)
+        self.chip_text.set_text("")
         self.changed.set_visibility(False)
 
-    def show(self, effect: "Effect") -> None:
+    def show(self, effect: "Effect", on_chip: int | None) -> None:
+        """`on_chip`: how many clips are right on a chip, if that was asked for."""
         gain = effect.right - effect.right_fastest
+        self.chip_text.set_text(
+            ""
+            if on_chip is None
+            else f"{on_chip / effect.clips:.1%} right on chip number 0 "
+            f"({on_chip} of {effect.clips}), with its converters, slices and errors"
+        )
         self.changed.set_visibility(True)
         self.text.set_text(
             f"{effect.right / effect.clips:.1%} right ({effect.right} of {effect.clips} clips; "
@@ -311,9 +321,7 @@ def _against(rival_us: float, core_us: float) -> str:
     """How the network compares with a rival."""
     if rival_us == core_us or not core_us:
         return "the same"
-    if rival_us > core_us:
-        return f"{rival_us / core_us:.2f}× slower than this"
-    return f"{core_us / rival_us:.2f}× faster than this"
+    return f"takes {rival_us / core_us:.2f}× as long"
 
 
 def _rate_text(snn: Rate, qnn: Rate) -> str:

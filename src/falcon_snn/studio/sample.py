@@ -8,6 +8,8 @@ import torch
 
 from falcon_snn.data.examples import Examples
 from falcon_snn.network.activity import network_energy, streams_activity
+from falcon_snn.network.calibrate import CALIBRATION_CLIPS, calibrate
+from falcon_snn.network.chip import sampled
 from falcon_snn.network.integer import Snn, Streams
 from falcon_snn.pipeline.energy import Activity
 from falcon_snn.studio.state import OWN, StudioState
@@ -63,6 +65,15 @@ class ClipSample:
                 del self._effects[next(iter(self._effects))]
             self._effects[key] = self._effect(state)
         return self._effects[key]
+
+    @torch.no_grad()
+    def right_on_chip(self, state: StudioState) -> int:
+        """How many clips are right on the first chip of the hardware; the first clips set it up."""
+        snn, few = self._run_fastest(state.prefix).snn, slice(CALIBRATION_CLIPS)
+        some = None if self.lengths is None else self.lengths[few]
+        ranges = calibrate(snn, state.profile, self.examples.x[few], some, state.delays)
+        chip = sampled(snn, state.profile, 0, ranges)
+        return self._right(snn, chip.streams(self.examples.x, self.lengths, state.delays))
 
     def energies_mj(self, state: StudioState) -> tuple[float, float]:
         """Core energy of an inference under the schedule, and of the QNN."""

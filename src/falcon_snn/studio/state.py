@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 
 from falcon_snn.errors import FalconError
 from falcon_snn.files import parse_json
+from falcon_snn.hardware.keys import ValueSource
 from falcon_snn.hardware.profile import (
     KEYS,
     Profile,
-    ValueSource,
     load_profile,
     profile_toml,
     shipped_profiles,

@@ -1,11 +1,11 @@
 """All clips on the device as one tensor; a batch is an index, and augmentation runs there too."""
 
 from collections.abc import Iterator
+from math import ceil
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from falcon_snn.data.augment import (
     augment_features,
@@ -17,7 +17,8 @@ from falcon_snn.data.augment import (
 )
 from falcon_snn.data.examples import Examples, Waves
 from falcon_snn.data.features import log_mel, one_second
-from falcon_snn.data.task import UNKNOWN
+from falcon_snn.data.task import NO_WORDS, UNKNOWN
+from falcon_snn.data.windows import stream_windows
 from falcon_snn.errors import FalconError
 from falcon_snn.training.evaluate import same_length
 from falcon_snn.training.recipe import Recipe, fitted_batch
@@ -49,7 +50,8 @@ class Clips:
         self.device = device
         self.labels = data.labels.to(device)
         self.words = data.words
-        self.spare = data.spare
+        self.answers = torch.eye(len(data.words), device=device)  # by label
+        self.spare = self._spare(data)
         self.noise = noise.to(device)  # float [samples], empty if none is wanted
         self.lengths: Tensor | None = data.lengths.to(device)
         self.waves = isinstance(data, Waves)
@@ -65,10 +67,24 @@ class Clips:
             check_sound(recipe.augment)
         else:
             check_samples(recipe.augment, tuple(self.x.shape[1:]))
+        if recipe.augment.stream and not (self.waves and {*NO_WORDS} <= {*self.words}):
+            raise FalconError(
+                "augment.stream needs recordings and the classes silence and unknown; set it to 0 "
+                "in the recipe, or train with --words, --unknown and --silence"
+            )
 
     def __len__(self) -> int:
         """Clips of an epoch."""
         return len(self.labels) - self.spare
+
+    def _spare(self, data: Examples | Waves) -> int:
+        """Clips of unknown words that an epoch leaves out, where there are some to spare."""
+        if not data.spare:
+            return 0
+        none = torch.tensor([word in NO_WORDS for word in data.words])
+        words = int((~none[data.labels]).sum())
+        unknown = int((data.labels == data.words.index(UNKNOWN)).sum())
+        return max(0, unknown - ceil(self.recipe.unknown * words))
 
     @property
     def epoch_labels(self) -> Tensor:
@@ -110,24 +126,38 @@ class Clips:
             yield self._batch(order[first : first + share], generator)
 
     def _batch(self, index: Tensor, generator: torch.Generator) -> Batch:
-        x = self.x[index]
+        x, labels, targets = self.x[index], self.labels[index], None
         lengths = None if self.lengths is None else self.lengths[index]
         if self.waves:
             assert lengths is not None
-            clips = one_second(x, lengths, generator)
-            x = log_mel(augment_waves(clips, self.recipe.augment, self.noise, generator))
-            lengths = None
+            x = one_second(x, lengths, generator)
+            clips, labels, targets = self._heard(x, labels, generator)
+            x, lengths = log_mel(clips), None
         elif not self.sound:
             x = augment_samples(x, self.recipe.augment, generator)
         elif frames := round(self.recipe.augment.shift_ms / FRAME_MS):
             x, lengths = shift_frames(x, lengths, frames, generator)
         if self.sound:
             x = augment_features(x, self.recipe.augment, generator)
-        labels, targets = self.labels[index], None
         if self.recipe.augment.mixup:
-            targets = F.one_hot(labels, len(self.words)).float()
+            targets = self.answers[labels] if targets is None else targets
             x, targets = mix(x, targets, self.recipe.augment.mixup, generator)
         return Batch(x, lengths, labels, targets)
+
+    def _heard(
+        self, clips: Tensor, labels: Tensor, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Augmented waves and their labels; the first of them as windows of a stream."""
+        settings = self.recipe.augment
+        first = round(settings.stream * len(clips))
+        rest = augment_waves(clips[first:], settings, self.noise, generator)
+        if not first:
+            return rest, labels, None
+        windows, targets = stream_windows(
+            clips[:first], labels[:first], self.words, settings, self.noise, generator
+        )
+        targets = torch.cat([targets, self.answers[labels[first:]]])
+        return torch.cat([windows, rest]), targets.argmax(dim=1), targets
 
 
 def shift_frames(

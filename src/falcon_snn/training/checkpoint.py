@@ -127,6 +127,8 @@ def _check_metadata(metadata: Metadata, path: Path | str) -> None:
         raise FalconError(f"{path}: its header holds values of the wrong kind")
     if len(words) != network.classes:
         raise FalconError(f"{path}: names {len(words)} classes, its network has {network.classes}")
+    if len(set(words)) < len(words):
+        raise FalconError(f"{path}: two of its classes have the same name")
     if delays is not None:
         complete(delays, network.boundaries, network.slots, str(path))
 
@@ -146,7 +148,9 @@ def model_of(metadata: Metadata, tensors: dict[str, Tensor], path: Path | str) -
     """The network that a checkpoint's tensors describe, ready for inference."""
     weights = under("model.", tensors)
     if not weights:
-        raise FalconError(f"{path}: a converted network cannot be trained; give its checkpoint")
+        raise FalconError(
+            f"{path}: a converted network, integers only; give the checkpoint that it comes from"
+        )
     if metadata.teacher:
         raise FalconError(f"{path}: a teacher, which never spikes; it serves as --teacher only")
     model = Qnn(metadata.network)

@@ -10,13 +10,13 @@ from copy import deepcopy
 from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from falcon_snn.errors import FalconError
-from falcon_snn.files import read_json_lines, write_text
+from falcon_snn.files import demand_unused, read_json_lines, write_text
 from falcon_snn.forms import shaped
 from falcon_snn.network.parts import Weights
 from falcon_snn.network.quantise import Counter
@@ -34,12 +34,10 @@ from falcon_snn.training.checkpoint import (
     save_checkpoint,
     under,
 )
+from falcon_snn.training.devices import Devices
 from falcon_snn.training.evaluate import on_device, validate
 from falcon_snn.training.recipe import Recipe, one_cycle
 from falcon_snn.training.step import Job, TrainingStep
-
-if TYPE_CHECKING:
-    from lightning.fabric import Fabric
 
 DROPOUT_STREAM = 500  # besides the streams of `Clips.epoch`
 BEST, LAST, CURVES = "best.safetensors", "last.safetensors", "curves.jsonl"
@@ -61,27 +59,27 @@ class EpochResult:
 Watch = Callable[[int, EpochResult | None], None]  # clips trained on; the epoch that just ended
 
 
-def train(job: Job, fabric: "Fabric", watch: Watch = lambda clips, ended: None) -> EpochResult:
+def train(job: Job, devices: Devices, watch: Watch = lambda clips, ended: None) -> EpochResult:
     """Train, validate and keep checkpoints; the last epoch's result."""
-    state = _State(job, fabric)
+    state = _State(job, devices)
     if state.epoch == job.recipe.epochs:
         return state.results[-1]
-    step = TrainingStep(job, fabric, state.optimiser)
-    validation = on_device(job.validation, fabric.device)
+    step = TrainingStep(job, devices, state.optimiser)
+    validation = on_device(job.validation, devices.device)
     while state.epoch < job.recipe.epochs:
         begin = time.perf_counter()
         # Dropout draws from torch's own generator: a run that is continued must draw the same.
-        torch.manual_seed(epoch_seed(job.seed, state.epoch, DROPOUT_STREAM + fabric.global_rank))
+        torch.manual_seed(epoch_seed(job.seed, state.epoch, DROPOUT_STREAM + devices.rank))
         step.begin_epoch(state.steps_done)
         done = 0
-        for batch in job.clips.epoch(job.seed, state.epoch, fabric.global_rank, fabric.world_size):
+        for batch in job.clips.epoch(job.seed, state.epoch, devices.rank, devices.count):
             state.set_rates()
             step(batch)
             state.after_step()
-            done += len(batch.labels) * fabric.world_size
-            watch(len(batch.labels) * fabric.world_size, None)
+            done += len(batch.labels) * devices.count
+            watch(len(batch.labels) * devices.count, None)
         state.agree()
-        loss_sum, hit_sum = fabric.all_reduce(step.sums, reduce_op="sum").tolist()
+        loss_sum, hit_sum = devices.total(step.sums).tolist()
         seconds = time.perf_counter() - begin  # the line above has waited for the device
         if not isfinite(loss_sum):
             raise FalconError(
@@ -104,22 +102,24 @@ def train(job: Job, fabric: "Fabric", watch: Watch = lambda clips, ended: None) 
 class _State:
     """All that changes during training, and how it is kept on disk."""
 
-    def __init__(self, job: Job, fabric: "Fabric") -> None:
-        self.job, self.fabric = job, fabric
+    def __init__(self, job: Job, devices: Devices) -> None:
+        self.job, self.devices = job, devices
         self.epoch = 0
         self.steps_done = 0
         self.steps = job.clips.steps() * job.recipe.epochs
         self.results: list[EpochResult] = []
-        fabric.to_device(job.model)
+        job.model.to(devices.device)
         self.neurons = neuron_parameters(job.model)
         self.moving = choose_moving(job.model, job.recipe)
-        self.optimiser = make_optimiser(job.model, job.recipe, fabric.device)
+        self.optimiser = make_optimiser(job.model, job.recipe, devices.device)
         self.shadow = deepcopy(job.model).requires_grad_(False) if job.recipe.ema else None
         if self.shadow is not None:
             self.behind, self.ahead = _floats(self.shadow), _floats(job.model)
         last = job.out / LAST
-        if last.exists() and not job.resume:
-            raise FalconError(f"{job.out}: already holds a run; add --resume or change --out")
+        if not job.resume:
+            if last.exists():
+                raise FalconError(f"{job.out}: already holds a run; add --resume or change --out")
+            demand_unused(job.out, (BEST, CURVES))
         if last.exists():
             self._restore(last)
 
@@ -155,7 +155,7 @@ class _State:
 
     def agree(self) -> None:
         """Several processes: rank 0's batch-norm statistics count; all weights must be equal."""
-        if self.fabric.world_size == 1:
+        if self.devices.count == 1:
             return
         for model in (self.job.model, self.shadow):
             if model is not None:
@@ -175,7 +175,7 @@ class _State:
         best = max(before, figures["validation_accuracy"])
         result = EpochResult(epoch=self.epoch, best_accuracy=best, **figures)
         self.results.append(result)
-        if self.fabric.global_rank == 0:
+        if self.devices.leads:
             metadata = Metadata(
                 network=job.model.network,
                 words=job.clips.words,
@@ -188,7 +188,7 @@ class _State:
                 teacher=isinstance(job.model, Teacher),
             )
             tensors = prefixed("model.", (self.shadow or job.model).state_dict())
-            if best > before:
+            if figures["validation_accuracy"] == best:  # of equal epochs the last: trained longest
                 save_checkpoint(job.out / BEST, metadata, tensors)
             lines = [json.dumps(asdict(result)) + "\n" for result in self.results]
             write_text(job.out / CURVES, "".join(lines))

@@ -11,7 +11,7 @@ from falcon_snn.errors import FalconError
 from falcon_snn.files import read_toml
 
 PHASES = ("qat", "tune", "joint")  # of adaptation, in their order
-RECIPES = ("teacher", "qnn", "small", *PHASES)  # that come with Falcon
+RECIPES = ("teacher", "qnn", "small", "chip", *PHASES)  # that come with Falcon
 STEPS_WANTED = 20  # of an epoch, where the batch is fitted to the data
 SMALLEST_FITTED = 16  # clips; batch norm needs more than a few
 _FOLDER = Path(__file__).parent / "recipes"
@@ -30,10 +30,12 @@ class Recipe:
     warmup: float = 0.3  # part of all steps in which the learning rate rises
     weight_decay: float = 0.0  # on matrices only
     weight_clip: float = 0.0  # largest weight, in standard deviations of its layer; 0 is no limit
+    weight_noise: float = 0.0  # on weights, fresh in each step, as part of an output's largest
     gradient: str = "rate"  # of spikes: "rate" (through the counts), "temporal" (through slots)
     label_smoothing: float = 0.0  # without a teacher
     class_weight: float = 0.0  # a clip counts as its class's size to the power of minus this
     ema: float = 0.0  # decay of the weights' moving average per step; 0 is none
+    unknown: float = 0.1  # unknown words' clips of an epoch, as part of those of the words
     distil: float = 0.0  # part of the loss that follows the teacher, if there is one
     temperature: float = 1.0  # of the teacher's and the student's scores
     augment: Augmentation = field(default_factory=Augmentation)
@@ -49,7 +51,7 @@ class Recipe:
     @property
     def needs_waves(self) -> bool:
         """Whether a part of the augmentation needs recordings; features can be shifted, too."""
-        return self.augment.speed > 0 or self.augment.noisy
+        return self.augment.speed > 0 or self.augment.noisy or self.augment.stream > 0
 
 
 def load_recipe(source: str | Path, epochs: int | None = None) -> Recipe:
@@ -110,7 +112,8 @@ def _check_ranges(recipe: Recipe, where: str) -> None:
     demand(recipe.gradient in ("rate", "temporal"), "gradient", "'rate' or 'temporal'")
     for key in ("epochs", "batch"):
         demand(getattr(recipe, key) >= 1, key, "1 or more")
-    for key in ("warmup", "label_smoothing", "class_weight", "ema", "distil"):
+    demand(recipe.epochs <= 1_000_000, "epochs", "a million or less")
+    for key in ("warmup", "label_smoothing", "class_weight", "ema", "unknown", "distil"):
         demand(0 <= getattr(recipe, key) <= 1, key, "between 0 and 1")
     for each in fields(recipe):
         if each.type in (int, float) and not each.name.startswith("offset_"):
@@ -121,6 +124,10 @@ def _check_ranges(recipe: Recipe, where: str) -> None:
         recipe.threshold_high >= recipe.threshold_low, "threshold_high", "at least the low bound"
     )
     demand(recipe.offset_high >= recipe.offset_low, "offset_high", "at least the low bound")
+    demand(
+        not recipe.weight_noise or not recipe.spiking, "weight_noise",
+        "0 where spikes are run: a chip brings its own",
+    )  # fmt: skip
     if recipe.weight_rate == recipe.neuron_rate == 0:
         raise FalconError(f"{where}: weight_rate and neuron_rate are both 0; nothing would move")
 

@@ -1,14 +1,14 @@
 """One training step: spikes, forward, backward, optimiser; on a GPU recorded and replayed.
 
-A step is about a thousand small kernels, and launching them takes two to three times as long as
-running them. So the first steps run plainly, the next is recorded as a CUDA graph, and from then
-on a step is one launch. The results are those of the plain step.
+A step is many hundred small kernels, and launching them takes longer than running them. So the
+first steps run plainly, the next is recorded as a CUDA graph, and from then on a step is one
+launch. The results are those of the plain step.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,7 @@ from falcon_snn.data.examples import Examples
 from falcon_snn.hardware.profile import Profile
 from falcon_snn.network.calibrate import CALIBRATION_CLIPS, calibrate
 from falcon_snn.network.chip import FIRST_CHIP, sampled
+from falcon_snn.network.compile_ahead import compile_ahead
 from falcon_snn.network.convert import convert
 from falcon_snn.network.integer import Snn
 from falcon_snn.network.qnn import Qnn
@@ -25,13 +26,11 @@ from falcon_snn.network.teacher import Teacher
 from falcon_snn.network.temporal import SlotNetwork
 from falcon_snn.pipeline.schedule import Delays
 from falcon_snn.training.batches import Batch, Clips
+from falcon_snn.training.devices import Devices
 from falcon_snn.training.evaluate import class_weights
 from falcon_snn.training.recipe import Recipe
 
-if TYPE_CHECKING:
-    from lightning.fabric import Fabric
-
-_PLAIN_STEPS = 3  # for compilation, choice of algorithms, the optimiser's state
+_PLAIN_STEPS = 3  # for the choice of algorithms, the optimiser's state
 
 
 @dataclass
@@ -47,44 +46,29 @@ class Job:
     delays: Delays | None = None  # the schedule of a spiking phase
     teachers: tuple[Qnn | Teacher, ...] = ()
     resume: bool = False
-    compile: bool = False
     profile: Profile | None = None  # its chips run the spikes of a spiking phase, one per step
     facts: dict[str, Any] = field(default_factory=dict)
-
-
-class _Spiking(nn.Module):
-    """A network on packed spikes: compiled, decoding them becomes part of what reads the counts."""
-
-    def __init__(self, model: Qnn) -> None:
-        super().__init__()
-        self.model = model
-        self.decode = Snn(model.network, {}).decode
-
-    def forward(self, x: Tensor, lengths: Tensor | None, streams: Mapping[str, Tensor]) -> Tensor:
-        spikes = {name: self.decode(name, stream) for name, stream in streams.items()}
-        scores: Tensor = self.model(x, lengths, spikes)
-        return scores
 
 
 class TrainingStep:
     """Learns from one batch after the other; sums losses and hits on the device."""
 
-    def __init__(self, job: Job, fabric: "Fabric", optimiser: torch.optim.Optimizer) -> None:
-        self.job, self.fabric, self.optimiser = job, fabric, optimiser
-        self.sums = torch.zeros(2, device=fabric.device)  # loss times clips, hits
+    def __init__(self, job: Job, devices: Devices, optimiser: torch.optim.Optimizer) -> None:
+        self.job, self.devices, self.optimiser = job, devices, optimiser
+        self.sums = torch.zeros(2, device=devices.device)  # loss times clips, hits
         self.weight = None
         if job.recipe.class_weight:
             labels, power = job.clips.epoch_labels, job.recipe.class_weight
             self.weight = class_weights(labels, len(job.clips.words), power)
         self.temporal = job.recipe.spiking and job.recipe.gradient == "temporal"
         self.network = self._network()
-        self.teachers: list[Any] = [
-            torch.compile(teacher, dynamic=False) if job.compile else teacher
-            for teacher in job.teachers
-        ]
+        if job.recipe.spiking and job.profile is None and not self.temporal:
+            assert isinstance(job.model, Qnn)
+            assert job.delays is not None
+            compile_ahead(convert(job.model), [job.delays], padded=job.clips.lengths is not None)
         # The slot-by-slot network waits for its kernels' answers, which no graph can.
-        alone = fabric.device.type == "cuda" and fabric.world_size == 1
-        self.recorded = alone and job.compile and not self.temporal and job.profile is None
+        alone = devices.device.type == "cuda" and devices.count == 1
+        self.recorded = alone and not self.temporal and job.profile is None
         self.done = 0
         self.chip = FIRST_CHIP  # the number of the next one
         self.ranges: dict[str, float] | None = None  # of its converters; None: not known yet
@@ -110,7 +94,7 @@ class TrainingStep:
 
     def _learn(self, batch: Batch) -> None:
         loss, hits = self._losses(batch)
-        self.fabric.backward(loss)
+        loss.backward()  # type: ignore[no-untyped-call]
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         self.sums += torch.stack((loss.detach() * len(batch.labels), hits))
@@ -130,18 +114,19 @@ class TrainingStep:
             self._learn(self.graph_batch)
 
     def _network(self) -> Callable[..., Tensor]:
-        """The model behind precision, compilation and several processes."""
+        """The model behind precision and several processes."""
         job = self.job
-        module: Any = job.model
-        if job.recipe.spiking:
+        module: nn.Module = job.model
+        if self.temporal:
             assert isinstance(job.model, Qnn)
             assert job.delays is not None
-            spiking = _Spiking(job.model)
-            module = SlotNetwork(job.model, job.delays) if self.temporal else spiking
-        if job.compile and not self.temporal:  # its kernels are fused
-            # Shapes never change during training, so nothing is compiled for sizes that may vary.
-            module = torch.compile(module, dynamic=False)
-        network: Callable[..., Tensor] = self.fabric.setup_module(module)
+            module = SlotNetwork(job.model, job.delays)
+        if isinstance(job.model, Qnn):  # the encoder and the classifier are digital
+            for stage in job.model.network.stages:
+                for suffix, _, _ in stage.products:
+                    weights = getattr(job.model.part(stage.name), f"weights{suffix}")
+                    weights.noise = job.recipe.weight_noise
+        network = self.devices.shared(module)
         # Batch norm is frozen while the spiking network learns: its scale is part of conversion.
         job.model.train(not job.recipe.spiking)
         return network
@@ -154,17 +139,20 @@ class TrainingStep:
             assert isinstance(job.model, Qnn)
             assert job.delays is not None
             with torch.no_grad():
-                streams = self._spiking(x, lengths).streams(x, lengths, job.delays)
-            scores = self.network(x, lengths, streams)
+                snn = self._spiking(x, lengths)
+                streams = snn.streams(x, lengths, job.delays)
+                with self.devices.autocast():  # counts come in the type that products take
+                    spikes = snn.counts(streams)
+            scores = self.network(x, lengths, spikes)
         else:
             scores = self.network(x, lengths)
         wanted = labels if targets is None else targets
         # A teacher says better than smoothing which other words a clip resembles.
-        smoothing = 0.0 if self.teachers else recipe.label_smoothing
+        smoothing = 0.0 if job.teachers else recipe.label_smoothing
         loss = F.cross_entropy(scores, wanted, self.weight, label_smoothing=smoothing)
-        if self.teachers:
-            with torch.no_grad(), self.fabric.autocast():
-                answers = [teacher(x, lengths).float() for teacher in self.teachers]
+        if job.teachers:
+            with torch.no_grad(), self.devices.autocast():
+                answers = [teacher(x, lengths).float() for teacher in job.teachers]
             taught = torch.stack(answers).mean(dim=0)
             loss = (1 - recipe.distil) * loss + recipe.distil * divergence(
                 scores, taught, recipe.temperature

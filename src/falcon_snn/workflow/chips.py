@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from falcon_snn.errors import FalconError
+from falcon_snn.forms import MOST_CHIPS, demand_within
 from falcon_snn.hardware.effects import effects, is_random
 from falcon_snn.hardware.profile import Profile
 from falcon_snn.network.calibrate import CALIBRATION_CLIPS, calibrate
@@ -64,8 +65,7 @@ def evaluate_on_chips(
 
     Chips are the same for all networks and effects: number n has the seed `seed + n`.
     """
-    if chips < 1:
-        raise FalconError(f"{chips} chips; give 1 or more")
+    demand_within("--chips", chips, 1, MOST_CHIPS)
     snn, metadata = load_network(checkpoint, qk_prefix)
     network, qnn = snn.network, schedule == QNN
     if schedule is None:

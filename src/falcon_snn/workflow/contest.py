@@ -56,6 +56,7 @@ class Contest:
     seed: int
     fingerprint: dict[str, Any]
     watch: Watch
+    chips: int = 0  # of the profile, on which winners are searched, adapted and judged; 0: ideal
 
     @property
     def candidates(self) -> dict[int, Candidate]:
@@ -117,7 +118,8 @@ def studies(contest: Contest, folder: Path) -> list[Any]:
     for number, band in enumerate(contest.bands):
         study = optuna.create_study(
             storage=storage, pruner=pruner, study_name=f"band-{number}", direction="maximize",
-            load_if_exists=True, sampler=optuna.samplers.RandomSampler(seed=contest.seed),
+            load_if_exists=True,
+            sampler=optuna.samplers.RandomSampler(seed=contest.seed % (1 << 32)),
         )  # fmt: skip
         known = {trial.user_attrs["candidate"] for trial in study.get_trials(deepcopy=False)}
         for candidate in band:
@@ -185,7 +187,7 @@ def _train(
 ) -> dict[str, float]:
     """Train a candidate, rung by rung; the scores of its best epoch."""
     optuna = import_optuna()
-    rungs, device = contest.rungs, session.fabric.device
+    rungs, device = contest.rungs, session.devices.device
 
     def after_epoch(epoch: int) -> None:
         if epoch not in rungs[:-1]:
@@ -208,10 +210,7 @@ def _train(
     start = Start(Qnn(candidate.network), None, contest.teachers, contest.fingerprint)
     if (out / LAST).exists():
         after_epoch(load_metadata(out / LAST).epoch)
-    # Compiling takes longer than it saves in so few epochs.
-    run_phase(
-        session, contest.recipe, start, out, resume=True, compiled=False, after_epoch=after_epoch
-    )
+    run_phase(session, contest.recipe, start, out, resume=True, after_epoch=after_epoch)
     scores = judge.score(convert(load_model(out / BEST)[0]).to(device), candidate.lookahead)
     trial.set_user_attr(f"epoch {rungs[-1]}", scores)
     return scores

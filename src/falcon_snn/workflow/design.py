@@ -3,12 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
+from falcon_snn.data.noise import demand_ratio
 from falcon_snn.errors import FalconError
-from falcon_snn.files import locked, read_json, write_json, write_text
-from falcon_snn.hardware.profile import Profile, load_profile, profile_toml
+from falcon_snn.files import read_json, write_json
+from falcon_snn.forms import MOST_CHIPS, MOST_SEED, demand_within
+from falcon_snn.hardware.profile import Profile, load_profile
 from falcon_snn.search.designs import Candidate, Limits, bands, draw, make_space, read_space
 from falcon_snn.training.recipe import Recipe
 from falcon_snn.workflow.contest import Contest, import_optuna, studies, work
@@ -37,6 +40,7 @@ class DesignSettings:
     qat_recipe: Recipe
     teachers: tuple[str, ...]
     noise_db: float | None
+    chips: int
     seed: int
 
 
@@ -44,7 +48,7 @@ def design(
     data: Data, out: Path | str, *, limits: Limits, space: str | Path = "default",
     profile: Profile | None = None, band_count: int = 3, trials: int = 24, epochs: int = 27,
     adapt_epochs: int = 9, recipes: Mapping[str, str | Path] | None = None,
-    teachers: Sequence[Path] = (), noise_db: float | None = 10.0, seed: int = 0,
+    teachers: Sequence[Path] = (), noise_db: float | None = 10.0, chips: int = 0, seed: int = 0,
     workers: Workers | None = None, resume: bool = False, facts: Mapping[str, Any] | None = None,
     watch: Watch = SILENT,
 ) -> dict[str, Any]:  # fmt: skip
@@ -52,12 +56,15 @@ def design(
 
     Costs that need no training are checked first. Of the rest, some train for a few epochs, the
     better part goes on, and the best of each band of latencies is searched for delays, adapted and
-    measured, all on validation clips.
+    measured, all on validation clips; with `chips`, on so many chips of the profile.
     """
     import_optuna()
-    for name, number in (("bands", band_count), ("trials", trials)):
-        if number < 1:
-            raise FalconError(f"--{name} is {number}; it must be 1 or more")
+    demand_within("--bands", band_count, 1, 1_000)
+    demand_within("--trials", trials, 1, inf)
+    demand_within("--chips", chips, 0, MOST_CHIPS)
+    demand_within("--seed", seed, 0, MOST_SEED)
+    if noise_db is not None:
+        demand_ratio(noise_db)
     recipes, profile = recipes or {}, profile or load_profile()
     qnn = read_recipe("qnn", recipes.get("qnn", "qnn"), data, epochs)
     qat = read_recipe("qat", recipes.get("qat", "qat"), data, adapt_epochs)
@@ -66,17 +73,14 @@ def design(
         data=data_source(data), fingerprint=fingerprint(data, **taught_by(teachers)),
         space=read_space(space), limits=limits, profile=profile, bands=band_count, trials=trials,
         qnn_recipe=qnn, qat_recipe=qat, teachers=tuple(map(str, teachers)),
-        noise_db=noise_db, seed=seed,
+        noise_db=noise_db, chips=chips, seed=seed,
     )  # fmt: skip
     job = Run(Path(out), asdict(settings))
     job.demand_own()
     if (job.folder / RUN_FILE).exists() and not resume:
         raise FalconError(f"{job.folder}: already holds a run; add --resume or change --out")
     candidates = _candidates(settings)
-    with locked(job.folder):
-        about = {"command": [], **(facts or {}), "settings": job.settings}
-        write_json(job.folder / RUN_FILE, about)
-        write_text(job.folder / "hardware.toml", profile_toml(profile))
+    with job.opened(facts or {}, profile):
         steps = _steps(settings, candidates, workers or Workers(), watch)
         execute_steps(job, steps, watch)
     result: dict[str, Any] = read_json(job.path("report", RESULT))
@@ -98,7 +102,7 @@ def _steps(
         step("contest", "a few epochs each; the better part goes on", _contest,
              (*chip, *training), ("space",)),
         step("designs", "the best of each band: delays, adaptation, rivals", _designs,
-             (*chip, *training, "qat_recipe"), ("contest",)),
+             (*chip, *training, "qat_recipe", "chips"), ("contest",)),
         step("report", "the front in one page", _report, (), ("space", "contest", "designs")),
     ]  # fmt: skip
 
@@ -153,7 +157,7 @@ def _contest_of(settings: DesignSettings, drawn: Drawn, watch: Watch) -> Contest
         data=settings.data, bands=drawn.bands, limits=settings.limits, profile=settings.profile,
         recipe=settings.qnn_recipe, teachers=tuple(map(Path, settings.teachers)),
         noise_db=settings.noise_db, seed=settings.seed, fingerprint=settings.fingerprint,
-        watch=watch,
+        watch=watch, chips=settings.chips,
     )  # fmt: skip
 
 

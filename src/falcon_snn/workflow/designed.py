@@ -3,15 +3,20 @@
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from falcon_snn.files import replacing, write_json
+from falcon_snn.network.calibrate import CALIBRATION_CLIPS, calibrate
+from falcon_snn.network.chip import FIRST_CHIP, sampled
 from falcon_snn.network.convert import convert
-from falcon_snn.network.qnn import Qnn, with_slots
+from falcon_snn.network.integer import Snn
+from falcon_snn.network.qnn import Qnn, with_slots, with_weight_bits
 from falcon_snn.pipeline.resources import count_resources
 from falcon_snn.pipeline.schedule import Delays, write_schedule
 from falcon_snn.pipeline.timing import time_qnn, time_snn
 from falcon_snn.training.checkpoint import load_model
+from falcon_snn.training.evaluate import same_length
 from falcon_snn.training.export import save_network
 from falcon_snn.training.loop import BEST
 from falcon_snn.training.recipe import Recipe
@@ -33,7 +38,9 @@ def finish(
     out = folder_of(candidate, folder)
     found = search(
         checkpoint, contest.data, out / "search",
-        SearchSettings(budget_us=contest.limits.us, random=0, seed=contest.seed),
+        SearchSettings(
+            budget_us=contest.limits.us, random=0, seed=contest.seed, chips=contest.chips
+        ),
         profile=contest.profile, resume=True, watch=contest.watch,
     )  # fmt: skip
     listed = found["evaluated"][found["chosen"]["balanced"]]["delays"]
@@ -41,7 +48,10 @@ def finish(
     with opened(contest, [contest.recipe, qat]) as (session, judge):
         model, _ = load_model(checkpoint)
         start = Start(model, delays, contest.teachers, contest.fingerprint)
-        adapt_phases(session, {"qat": qat}, start, out / "adapt", resume=True, compiled=False)
+        if contest.chips:
+            model = with_weight_bits(model, contest.profile.weight_bits)
+            start = replace(start, model=model, profile=contest.profile)
+        adapt_phases(session, {"qat": qat}, start, out / "adapt", resume=True)
         with replacing(out / BEST) as temporary:
             shutil.copyfile(out / "adapt" / BEST, temporary)
         model, metadata = load_model(out / BEST)
@@ -58,6 +68,23 @@ def finish(
     }  # fmt: skip
 
 
+def _score(
+    contest: Contest, judge: Judge, snn: Snn, delays: Delays, *, qnn: bool
+) -> dict[str, float]:
+    """Percent of the validation clips; with chips, the mean over them."""
+    if not contest.chips:
+        return judge.score(snn, delays)
+    few = chosen(judge.clean, range(min(CALIBRATION_CLIPS, len(judge.clean))))
+    lengths = None if same_length(few) else few.lengths.to(snn.device)
+    x, profile = few.x.to(snn.device), contest.profile
+    ranges = calibrate(snn, profile, x, lengths, delays, qnn=qnn)
+    scores = [
+        judge.score(sampled(snn, profile, FIRST_CHIP + number, ranges, qnn=qnn), delays)
+        for number in range(contest.chips)
+    ]
+    return {name: fmean(one[name] for one in scores) for name in scores[0]}
+
+
 def _rows(
     contest: Contest, session: Session, judge: Judge, qat: Recipe, checkpoint: Path, model: Qnn,
     delays: Delays, out: Path,
@@ -67,13 +94,13 @@ def _rows(
     The three kinds of QNN are one network timed in three ways. With one slot SNN and QNN are the
     same thing; that rival starts from the QNN's weights and trains as long as the adaptation.
     """
-    profile, device = contest.profile, session.fabric.device
+    profile, device = contest.profile, session.devices.device
     qnn, _ = load_model(checkpoint)
     one = out / "one-slot"
     if model.network.slots > 1:
         plan = replace(contest.recipe, epochs=qat.epochs)
         start = Start(with_slots(qnn, 1), None, contest.teachers, contest.fingerprint)
-        run_phase(session, plan, start, one, resume=True, compiled=False)
+        run_phase(session, plan, start, one, resume=True)
     rows: dict[str, dict[str, Any]] = {}
     clips = chosen(judge.clean, range(min(ENERGY_CLIPS, len(judge.clean))))
 
@@ -84,7 +111,7 @@ def _rows(
             "latency_us": us,
             "tiles": count_resources(network.network.graph, profile).tiles,
             "core_mj": measure(snn, clips, used, profile, name).energy.core_mj,
-            **judge.score(snn, at),
+            **_score(contest, judge, snn, at, qnn=used is None),
         }
 
     add("SNN", model, delays, time_snn(model.network.graph, delays, profile).core_us)

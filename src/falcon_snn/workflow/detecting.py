@@ -1,7 +1,10 @@
 """Words in a stream: a window of one second slides along, and a rule says when a word was heard.
 
 The network's confidences are averaged over the newest windows; where a word's mean reaches the
-threshold it is reported, and nothing more for the refractory time. Memory does not grow.
+threshold it is reported, and nothing more for the refractory time. A window with nothing loud in
+its last half second reports nothing: its word is over, or cut off at the window's beginning. The
+network is spared it, and also the one after a window without a trace of a keyword; both count as
+the window before. Memory does not grow.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -9,7 +12,6 @@ from dataclasses import dataclass
 from math import isfinite
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -21,6 +23,7 @@ from falcon_snn.errors import FalconError
 Hear = Callable[[Tensor], Tensor]  # features [window, frame, band] to confidences [window, class]
 TAIL_S = 0.5  # of silence after the end of a recording, so that its last word can be heard
 _AT_ONCE = 64  # windows that a network gets together
+TRACE = 0.1  # confidence of a keyword from which every window is heard
 Numbers = NDArray[np.float64]
 
 
@@ -28,8 +31,8 @@ Numbers = NDArray[np.float64]
 class Rule:
     """When a word counts as heard; the defaults were chosen on streams of validation clips."""
 
-    every_ms: int = 160
-    smooth_ms: int = 320
+    every_ms: int = 80
+    smooth_ms: int = 240
     threshold: float = 0.85
     refractory_ms: int = 500
 
@@ -85,20 +88,23 @@ def keywords_of(classes: Sequence[str], words: Sequence[str] | None = None) -> t
 
 
 class Confidences:
-    """The averaged confidences of the keywords, window by window."""
+    """The averaged confidences of the keywords, window by window.
+
+    Of windows in which something was loud lately, every other one is heard in any case, and the one
+    after it if there is a trace of a keyword.
+    """
 
     def __init__(self, hear: Hear, classes: Sequence[str], keywords: Sequence[str], rule: Rule):
         self.hear, self.rule = hear, rule
         self.columns = [list(classes).index(word) for word in keywords]
         self._newest = np.zeros((0, len(keywords)))
+        self._last = np.zeros((1, len(keywords)))  # confidences of the last window
+        self._lately = False  # whether it had something loud lately
+        self._odd = 0  # windows so far, modulo 2
 
     def of(self, windows: Windows) -> Numbers:
         """Averages over each window and those before it, [window, keyword]."""
-        parts = [
-            self.hear(windows.features(slice(at, at + _AT_ONCE))).double()
-            for at in range(0, len(windows), _AT_ONCE)
-        ]
-        own = torch.cat(parts).numpy()[:, self.columns] if parts else self._newest[:0]
+        own = self._own(windows)
         held = np.concatenate([self._newest, own])
         first = len(held) - len(own)
         averaged = self.rule.averaged
@@ -109,6 +115,31 @@ class Confidences:
             held[max(0, at - averaged + 1) : at + 1].mean(axis=0)
             for at in range(first, len(held))
         ])  # fmt: skip
+
+    def _own(self, windows: Windows) -> Numbers:
+        """The confidences of each window, [window, keyword]."""
+        lately = np.concatenate([[self._lately], windows.lately])
+        turn = np.arange(len(windows)) % 2 == self._odd
+        sure = lately[1:] & (turn | ~lately[:-1])
+        own = np.concatenate([self._last, np.zeros((len(windows), len(self.columns)))])
+        own[1:][sure] = self._heard(windows, sure)
+        # A window that may be spared comes after one that was heard.
+        asked = lately[1:] & ~sure & (own[:-1].max(axis=1, initial=0.0) >= TRACE)
+        own[1:][asked] = self._heard(windows, asked)
+        newest = np.where(sure | asked, np.arange(1, len(own)), 0)
+        own = own[np.maximum.accumulate(np.concatenate([[0], newest]))]
+        self._last, self._lately = own[-1:], bool(lately[-1])
+        self._odd = (self._odd + len(windows)) % 2
+        return own[1:]
+
+    def _heard(self, windows: Windows, which: NDArray[np.bool_]) -> Numbers:
+        """What the network says about some of the windows."""
+        rows = np.flatnonzero(which)
+        parts = [
+            self.hear(windows.features(rows[at : at + _AT_ONCE])).double().numpy()
+            for at in range(0, len(rows), _AT_ONCE)
+        ]
+        return np.concatenate(parts)[:, self.columns] if parts else self._newest[:0]
 
 
 class Decider:
@@ -123,11 +154,13 @@ class Decider:
         self._silent_until_s = 0.0
         self._held = -1  # the keyword that is still in the window
 
-    def of(self, confidences: Numbers, end_s: Numbers) -> list[tuple[int, int]]:
+    def of(
+        self, confidences: Numbers, lately: NDArray[np.bool_], end_s: Numbers
+    ) -> list[tuple[int, int]]:
         """The windows that report one, as (window, keyword)."""
         reported = []
         best = confidences.argmax(axis=1).tolist() if len(confidences) else []
-        high = confidences.max(axis=1, initial=0.0) >= self.threshold
+        high = lately & (confidences.max(axis=1, initial=0.0) >= self.threshold)
         for at, keyword in enumerate(best):
             if self._held >= 0 and confidences[at, self._held] < self.threshold / 2:
                 self._held = -1
@@ -164,9 +197,9 @@ class Detector:
         windows = self.features.push(wave)
         confidences = self.confidences.of(windows)
         detections = []
-        for at, keyword in self._decider.of(confidences, windows.end_s):
+        for at, keyword in self._decider.of(confidences, windows.lately, windows.end_s):
             answer_s = float(windows.end_s[at])
-            start_s, end_s = (answer_s - 1.0 + s for s in word_span(windows.logs[at]))
+            start_s, end_s = (answer_s - 1.0 + float(s) for s in word_span(windows.logs[at]))
             detections.append(
                 Detection(self.keywords[keyword], float(confidences[at, keyword]), start_s,
                           min(end_s, answer_s), answer_s)

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from falcon_snn.errors import FalconError
+from falcon_snn.files import demand_file_target
 from falcon_snn.hardware.profile import Profile, load_profile
 from falcon_snn.network.activity import schedule_energy
 from falcon_snn.network.convert import check, convert
 from falcon_snn.network.integer import Snn
 from falcon_snn.network.qnn import Qnn
+from falcon_snn.neuron.layers import choose_layer_backend
 from falcon_snn.pipeline.energy import Energy
 from falcon_snn.pipeline.schedule import Delays
 from falcon_snn.search.statistics import wilson
@@ -124,6 +126,8 @@ def convert_checkpoint(
     watch: Watch = SILENT,
 ) -> tuple[Snn, dict[str, Any] | None]:  # fmt: skip
     """Write the integers of a checkpoint; with data, check them against the QNN first."""
+    demand_file_target(out, checkpoint)
+    choose_layer_backend(backend, device())
     metadata, tensors = load_checkpoint(checkpoint)
     model = model_of(metadata, tensors, checkpoint)
     network = model.network if qk_prefix is None else model.network.with_prefix(qk_prefix)
@@ -186,6 +190,25 @@ def energy(
             name: measure(snn, examples, delays, profile or load_profile(), name, backend, advance)
             for name, delays in runs.items()
         }
+
+
+def energy_file(
+    checkpoint: Path, data: Data, split: str, measured: "Mapping[str, Measured]", main: str
+) -> dict[str, Any]:
+    """What `energy` measured, as a file says it; `main` is set beside the paper's figures."""
+    from falcon_snn.report.energy import Configuration, energy_report
+    from falcon_snn.report.published import setting_of
+
+    network = load_metadata(checkpoint).network
+    rows = {
+        name: Configuration(name, one.evaluation.delays, one.energy, one.evaluation.accuracy)
+        for name, one in measured.items()
+    }
+    return {
+        "checkpoint": str(checkpoint), "data": str(data), "split": split,
+        "clips": measured[main].evaluation.clips, "network": network.name,
+        **energy_report(setting_of(network.name, network.slots), list(rows.values()), rows[main]),
+    }  # fmt: skip
 
 
 def default_schedules(metadata: Metadata) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -25,11 +25,14 @@ from falcon_snn.training.checkpoint import Metadata, load_metadata, load_model
 from falcon_snn.training.export import load_network
 from falcon_snn.training.pretrained import pretrained_names, pretrained_path
 from falcon_snn.training.recipe import PHASES
-from falcon_snn.workflow import measuring, run, searching, training
+from falcon_snn.workflow import measuring
 from falcon_snn.workflow.detecting import Detection, Detector, Hear, Rule, detect
 from falcon_snn.workflow.networks import delays_of
 from falcon_snn.workflow.sources import Data
 from falcon_snn.workflow.watch import SILENT, Watch
+
+if TYPE_CHECKING:
+    from falcon_snn.workflow.searching import SearchSettings
 
 _BLOCK_SAMPLES = 10 * RATE_HZ  # of a long recording that are heard at once
 THRESHOLDS = "thresholds"  # of a checkpoint's facts
@@ -70,7 +73,8 @@ class Model:
         if isinstance(schedule, Mapping):
             return dict(schedule)
         own = self.metadata.delays
-        return delays_of(schedule or ("full" if own is None else "own"), self.network, own)
+        chosen = ("full" if own is None else "own") if schedule is None else schedule
+        return delays_of(chosen, self.network, own)
 
     def streams(self, x: Tensor, schedule: Schedule = None, backend: str = "auto") -> Streams:
         """The spikes of every stage on inputs [clip, ...]."""
@@ -80,10 +84,13 @@ class Model:
         """The class index of each input, int64 [clip]."""
         return self.snn.predict(torch.as_tensor(x), None, self.delays(schedule))
 
+    def scores(self, x: Tensor, schedule: Schedule = None, backend: str = "auto") -> Tensor:
+        """The score of every class in the units of training, float64 [clip, class]."""
+        return self.snn.logits(self.streams(x, schedule, backend), None, backend)
+
     def confidences(self, x: Tensor, schedule: Schedule = None, backend: str = "auto") -> Tensor:
         """The confidence of every class, float64 [clip, class]."""
-        streams = self.streams(x, schedule, backend)
-        return self.snn.logits(streams, None, backend).softmax(dim=1)
+        return self.scores(x, schedule, backend).softmax(dim=1)
 
     def rankings(self, confidences: Tensor) -> list[list[tuple[str, float]]]:
         """Classes of each input with their confidence, likeliest first."""
@@ -115,10 +122,15 @@ class Model:
         return value if isinstance(value, float) and 0 <= value <= 1 else default
 
     def rule(
-        self, threshold: float | None = None, every_ms: int = 160, smooth_ms: int = 320,
+        self, threshold: float | None = None, every_ms: int = 80, smooth_ms: int | None = None,
         refractory_ms: int = 500,
     ) -> Rule:  # fmt: skip
-        """When a word of a stream counts as heard; the threshold is its own, if it has one."""
+        """When a word of a stream counts as heard; the threshold is its own, if it has one.
+
+        A network that learnt from streams what is no word needs no averaging.
+        """
+        if smooth_ms is None:
+            smooth_ms = every_ms if {*NO_WORDS} <= {*self.classes} else Rule().smooth_ms
         if threshold is None:
             threshold = self.threshold("stream", Rule().threshold)
         return Rule(every_ms, smooth_ms, threshold, refractory_ms)
@@ -130,7 +142,7 @@ class Model:
         """What hears a stream: give it samples with `push`, as they come."""
         hear = self.hearing(schedule, backend)
         hear(torch.zeros(1, FRAMES, BANDS))  # compilers load now, not when the first word comes
-        return Detector(hear, self.classes, rule or Rule(), words)
+        return Detector(hear, self.classes, rule or self.rule(), words)
 
     def hearing(self, schedule: Schedule = None, backend: str = "auto") -> Hear:
         """The network as a function of features, for streams."""
@@ -220,6 +232,8 @@ def train(
     watch: Watch = SILENT,
 ) -> Model:  # fmt: skip
     """Train a QNN: a built-in network by name, FILE.py:FUNCTION, or what `from_torch` gave."""
+    from falcon_snn.workflow import run, training  # heavy, and answers need none of it
+
     training.train(
         network, data, out, recipe=recipe, epochs=epochs, slots=slots, seed=seed, resume=resume,
         watch=watch,
@@ -239,9 +253,11 @@ class Found:
 
 def search_delays(
     model: Model, data: Data, out: Path | str, *, hardware: str | None = None,
-    settings: searching.SearchSettings | None = None, resume: bool = False, watch: Watch = SILENT,
+    settings: "SearchSettings | None" = None, resume: bool = False, watch: Watch = SILENT,
 ) -> Found:  # fmt: skip
     """Where a network should wait, under the latency of its QNN."""
+    from falcon_snn.workflow import searching
+
     result = searching.search(
         model.path, data, out, settings, profile=load_profile(hardware), resume=resume, watch=watch
     )
@@ -260,6 +276,8 @@ def adapt(
     watch: Watch = SILENT,
 ) -> Model:  # fmt: skip
     """Train the spiking network under a schedule; the best epoch of all phases."""
+    from falcon_snn.workflow import run, training
+
     training.adapt(
         model.path, model.delays(schedule), data, out, phases=phases, recipes=recipes,
         epochs=epochs, seed=seed, resume=resume, watch=watch,

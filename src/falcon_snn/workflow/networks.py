@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from falcon_snn.errors import FalconError
 from falcon_snn.network.description import Network
-from falcon_snn.network.falcon import MODELS, PUBLISHED, falcon, falcon_config
+from falcon_snn.network.falcon import MODELS, PUBLISHED, FalconConfig, falcon, falcon_config
 from falcon_snn.network.kestrel import SIZES, kestrel, kestrel_config
 from falcon_snn.network.samples import Samples
 from falcon_snn.pipeline.graph import Graph, read_graph
@@ -179,10 +179,11 @@ class Timed:
     graph: Graph
     own: Delays | None = None
     network: Network | None = None  # a stage graph of a file has none
+    sizes: FalconConfig | None = None  # of a built-in Falcon network, which a sweep may change
 
     def schedule(self, asked: str | None) -> str:
         """The name of the schedule to take; by default the network's own, or else fastest."""
-        return asked or ("fastest" if self.own is None else "own")
+        return ("fastest" if self.own is None else "own") if asked is None else asked
 
     def delays(self, schedule: str | None, changes: Sequence[str] = ()) -> Delays:
         """The delays of that schedule, with changes."""
@@ -195,6 +196,8 @@ def timed_network(
     checkpoint: Path | None = None, slots: int | None = None, qk_prefix: int | None = None,
 ) -> Timed:  # fmt: skip
     """The network to time: a stage graph or NIR file, a checkpoint's, or one that is built in."""
+    if dataset not in INPUTS:
+        raise FalconError(f"unknown dataset '{dataset[:40]}'; choose one of {', '.join(INPUTS)}")
     if graph is not None:
         if checkpoint is not None:
             raise FalconError("give one network: --graph or a checkpoint, not both")
@@ -209,9 +212,18 @@ def timed_network(
             network, own = network.with_slots(slots or 1), None
         if qk_prefix is not None:
             network = network.with_prefix(qk_prefix)
+    elif name in MODELS:
+        chosen = 7 if slots is None else slots
+        return timed_falcon(falcon_config(name, dataset, slots=chosen, qk_prefix=qk_prefix))
     else:
         network = built_in(name, dataset, slots=slots, qk_prefix=qk_prefix)
     return Timed(network.graph, own, network)
+
+
+def timed_falcon(sizes: FalconConfig) -> Timed:
+    """A Falcon network of any size."""
+    network = falcon(sizes)
+    return Timed(network.graph, None, network, sizes)
 
 
 def _read_graph(path: Path, slots: int | None, qk_prefix: int | None) -> Graph:

@@ -7,19 +7,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from falcon_snn.files import locked, read_json, replacing, sha256_of, write_json, write_text
+from falcon_snn.files import read_json, replacing, sha256_of, write_json
 from falcon_snn.hardware.profile import Profile, load_profile, profile_toml
+from falcon_snn.search.result_form import CHOSEN
 from falcon_snn.workflow.sources import Data, data_source, fingerprint, load_split
-from falcon_snn.workflow.steps import RUN_FILE, Run, RunStep, execute_steps
+from falcon_snn.workflow.steps import Run, RunStep, execute_steps
 from falcon_snn.workflow.watch import SILENT, Watch
 
 if TYPE_CHECKING:
     from falcon_snn.training.recipe import Recipe
     from falcon_snn.workflow.measuring import Evaluation
+    from falcon_snn.workflow.searching import SearchSettings
 
 BEST = "best.safetensors"
 CONVERTED = "network.safetensors"
-CHOSEN = ("fastest", "balanced", "accurate")
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ def run(
 
     `start` is a QNN to start from instead of training `network`. `facts` go into `run.json`.
     """
+    from falcon_snn.data.noise import demand_ratio
     from falcon_snn.report.run_report import PAGE
     from falcon_snn.workflow.training import read_recipe
 
@@ -82,28 +84,14 @@ def run(
         noise_db=noise_db,
         chips=chips,
     )
+    _search_settings(settings, settings.delta_max)  # what is wrong is said before the training
+    if noise_db is not None:
+        demand_ratio(noise_db)
     steps = main_steps(settings, start, watch)
     job = Run(Path(out), asdict(settings))
-    job.demand_own()
-    with locked(job.folder):
-        _do(job, steps, only, profile, facts or {}, watch)
+    with job.opened(facts or {}, profile):
+        execute_steps(job, steps, watch, only)
     return job.path("report", PAGE)
-
-
-def _do(
-    job: Run, steps: list[RunStep], only: str | None, profile: Profile, facts: Mapping[str, Any],
-    watch: Watch,
-) -> None:  # fmt: skip
-    """Write down what the run is, and do its steps that are not done."""
-    from falcon_snn.report.provenance import commit, machine, versions
-    from falcon_snn.report.run_files import HARDWARE
-
-    write_json(job.folder / RUN_FILE, {
-        **facts, "settings": job.settings, "versions": versions(), "machine": machine(),
-        "commit": commit(),
-    })  # fmt: skip
-    write_text(job.folder / HARDWARE, profile_toml(profile))
-    execute_steps(job, steps, watch, only)
 
 
 def main_steps(settings: RunSettings, start: Path | None, watch: Watch = SILENT) -> list[RunStep]:
@@ -179,15 +167,22 @@ def _convert(settings: RunSettings, watch: Watch, run: Run, folder: Path) -> Non
 
 def _search(settings: RunSettings, watch: Watch, run: Run, folder: Path) -> None:
     from falcon_snn.training.checkpoint import load_metadata
-    from falcon_snn.workflow.searching import SearchSettings, search
+    from falcon_snn.workflow.searching import search
 
     converted = run.path("convert", CONVERTED)
     longest = min(settings.delta_max, load_metadata(converted).network.slots)
     search(
         converted, settings.data, folder,
-        SearchSettings(tau=settings.tau, delta_max=longest, limit=settings.search_clips,
-                       random=settings.random, seed=settings.seed, chips=settings.chips),
-        profile=settings.profile, resume=True, watch=watch,
+        _search_settings(settings, longest), profile=settings.profile, resume=True, watch=watch,
+    )  # fmt: skip
+
+
+def _search_settings(settings: RunSettings, longest: int) -> "SearchSettings":
+    from falcon_snn.workflow.searching import SearchSettings
+
+    return SearchSettings(
+        tau=settings.tau, delta_max=longest, limit=settings.search_clips, random=settings.random,
+        seed=settings.seed, chips=settings.chips,
     )  # fmt: skip
 
 
@@ -238,27 +233,24 @@ def _measure(settings: RunSettings, watch: Watch, run: Run, folder: Path) -> Non
         jobs[name] = (run.path("adapt", row["folder"], BEST), row["delays"])
     examples = load_split(settings.data, "test", None, _words(run))
     done: dict[tuple[Path, str], Measured] = {}
-    rows, tested = [], {}
-    for name, (file, delays) in jobs.items():
+
+    def measured(file: Path, delays: dict[str, int] | None, name: str) -> Measured:
         key = (file, str(delays))
-        if key not in done:
+        if key not in done:  # a network that has several names is run once
             snn = load_network(file)[0].to(device())
             with watch.bar(name, len(examples)) as advance:
                 done[key] = measure(snn, examples, delays, settings.profile, name, advance=advance)
-        one = done[key].evaluation
-        rows.append(Configuration(name, delays, done[key].energy, one.accuracy))
-        tested[name] = _tested(one)
-    before = {}  # the converted network under the same delays, not adapted to them
-    snn = load_network(converted)[0].to(device())
-    for name, (_, delays) in jobs.items():
-        if name in CHOSEN and delays is not None:
-            key = (converted, str(delays))
-            if key not in done:
-                with watch.bar(f"{name} before", len(examples)) as advance:
-                    done[key] = measure(
-                        snn, examples, delays, settings.profile, name, advance=advance
-                    )
-            before[name] = _tested(done[key].evaluation)
+        return done[key]
+
+    rows, tested = [], {}
+    for name, (file, delays) in jobs.items():
+        one = measured(file, delays, name)
+        rows.append(Configuration(name, delays, one.energy, one.evaluation.accuracy))
+        tested[name] = _tested(one.evaluation)
+    before = {  # the converted network under the same delays, not adapted to them
+        name: _tested(measured(converted, jobs[name][1], f"{name} before").evaluation)
+        for name in CHOSEN
+    }
     if settings.noise_db is not None:
         noisy = load_split(settings.data, "test", None, _words(run), settings.noise_db)
         for name, (file, delays) in jobs.items():

@@ -1,20 +1,21 @@
 """Where to wait: a search from a checkpoint and data to the chosen schedules."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from math import isfinite
+from math import inf
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from falcon_snn.errors import FalconError, Stopped
 from falcon_snn.files import locked
+from falcon_snn.forms import MOST_CHIPS, MOST_SEED, MOST_WORKERS, demand_within
 from falcon_snn.hardware.profile import Profile, load_profile, profile_toml
 from falcon_snn.network.calibrate import CALIBRATION_CLIPS, calibrate
 from falcon_snn.network.chip import FIRST_CHIP, sampled
+from falcon_snn.network.compile_ahead import compile_ahead
 from falcon_snn.network.description import Network
 from falcon_snn.pipeline.batch import core_cycles_many
 from falcon_snn.pipeline.timing import qnn_cycles
@@ -28,12 +29,24 @@ from falcon_snn.search.space import Space
 from falcon_snn.training.checkpoint import load_metadata
 from falcon_snn.training.evaluate import same_length
 from falcon_snn.training.export import load_network
-from falcon_snn.workflow.sources import Data, chosen, data_source, fingerprint, load_split
+from falcon_snn.workflow.sources import (
+    DEVICES,
+    Data,
+    chosen,
+    data_source,
+    fingerprint,
+    load_split,
+)
+from falcon_snn.workflow.sources import device as choose_device
 from falcon_snn.workflow.watch import SILENT, Watch
+from falcon_snn.workflow.workers import ENGINES
 
 METHODS = ("pds", "frontier")
-ENGINES = ("local", "ray")
-DEVICES = ("auto", "cpu", "cuda")
+_RANGES = {
+    "limit": (1, inf), "evaluations": (1, inf), "delta_max": (1, inf), "workers": (1, MOST_WORKERS),
+    "tau": (0, 1e9), "eps": (0, 1e9), "budget_us": (0, 1e9), "random": (0, 1_000),
+    "chips": (0, MOST_CHIPS), "seed": (0, MOST_SEED),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -62,18 +75,12 @@ class SearchSettings:
                 raise FalconError(
                     f"--{key} is '{getattr(self, key)[:40]}'; choose one of {', '.join(allowed)}"
                 )
-        for key in ("limit", "evaluations", "workers", "delta_max"):
+        for key, (low, high) in _RANGES.items():
             value = getattr(self, key)
-            if value is not None and value < 1:
-                raise FalconError(f"--{key.replace('_', '-')} is {value}; it must be 1 or more")
-        for key in ("tau", "eps", "budget_us"):
-            value = getattr(self, key)
-            if value is not None and (not isfinite(value) or value < 0):
-                name = key.replace("_", "-")
-                raise FalconError(f"--{name} is {value}; it must be 0 or more")
-        for key in ("random", "chips"):
-            if getattr(self, key) < 0:
-                raise FalconError(f"--{key} is {getattr(self, key)}; it must be 0 or more")
+            if value is not None:
+                demand_within(f"--{key.replace('_', '-')}", value, low, high)
+        if self.ray_address is not None and self.engine != "ray":
+            raise FalconError("--ray-address is for --engine ray")
 
 
 def search(
@@ -91,8 +98,9 @@ def search(
     if space.cycles([space.start])[0] >= space.budget_cycles:
         watch.notice("even delay 1 everywhere is not under the budget: there is nothing to search")
     predictor = partial(
-        predictor_of, checkpoint, data_source(data), limit=settings.limit, device=settings.device
-    )
+        predictor_of, checkpoint, data_source(data), longest=longest, limit=settings.limit,
+        device=settings.device,
+    )  # fmt: skip
     if settings.chips:
         predictor = partial(predictor, profile=profile, chips=settings.chips)
     half = 0 if settings.split_half else None
@@ -143,27 +151,33 @@ def search_space(
 
 
 def predictor_of(
-    checkpoint: Path, data: str, *, limit: int | None = None, half: int | None = None,
-    device: str = "auto", profile: Profile | None = None, chips: int = 0,
+    checkpoint: Path, data: str, *, longest: int = 1, limit: int | None = None,
+    half: int | None = None, device: str = "auto", profile: Profile | None = None,
+    chips: int = 0,
 ) -> Predictor:  # fmt: skip
     """The integer network of a checkpoint on validation clips, as a search asks it.
 
     `half` 0 or 1 keeps every other clip, from the first or from the second on. On chips of a
-    profile, ranges of converters are those under delay 1.
+    profile, ranges of converters are those under delay 1. A GPU gets its kernels for delays up to
+    `longest` while the clips are read.
     """
     snn, metadata = load_network(checkpoint)
-    examples = load_split(data, "validation", limit, metadata.words)
+    where = choose_device(device)
+    snn, batch = snn.to(where), 2048 if where.type == "cuda" else 64
+    delays = {*range(1, longest + 1), snn.network.slots}
+    with ThreadPoolExecutor(1) as aside:  # kernels are compiled while clips are read
+        uniform = [dict.fromkeys(snn.network.boundaries, delay) for delay in delays]
+        compiled = aside.submit(compile_ahead, snn, [] if chips else uniform)
+        examples = load_split(data, "validation", limit, metadata.words)
+        compiled.result()
     if half is not None:
         examples = chosen(examples, range(half, len(examples), 2))
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    snn, batch = snn.to(device), 2048 if device == "cuda" else 64
     if profile is None or not chips:
         return NetworkPredictor(snn, examples, batch)
     few = chosen(examples, range(0, len(examples), -(-len(examples) // CALIBRATION_CLIPS)))
-    lengths = None if same_length(few) else few.lengths.to(device)
+    lengths = None if same_length(few) else few.lengths.to(where)
     first = dict.fromkeys(snn.network.boundaries, 1)
-    ranges = calibrate(snn, profile, few.x.to(device), lengths, first)
+    ranges = calibrate(snn, profile, few.x.to(where), lengths, first)
     return Majority([
         NetworkPredictor(sampled(snn, profile, seed, ranges), examples, batch)
         for seed in range(FIRST_CHIP, FIRST_CHIP + chips)

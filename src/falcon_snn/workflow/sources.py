@@ -17,14 +17,21 @@ if TYPE_CHECKING:
     from falcon_snn.hardware.profile import Profile
 
 Data = str | Path | Mapping[str, Any]  # a source, or the arrays of an .npz file by name
+DEVICES = ("auto", "cpu", "cuda")
 SPLITS = {"training": "training", "validation": "validation", "test": "testing"}
 
 
-def device() -> "torch.device":
-    """The GPU if there is one."""
+def device(name: str = "auto") -> "torch.device":
+    """The device by its name in DEVICES; auto is the GPU if there is one."""
     import torch
 
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name not in DEVICES:
+        raise FalconError(f"--device is '{name[:40]}'; choose one of {', '.join(DEVICES)}")
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and not torch.cuda.is_available():
+        raise FalconError("--device is cuda, but torch sees no GPU here; choose cpu")
+    return torch.device(name)
 
 
 def data_source(data: Data) -> str:

@@ -17,21 +17,34 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 import falcon_snn
 from falcon_snn.errors import FalconError, Stopped
-from falcon_snn.files import IN_USE, is_temporary, new_folder, read_json, sha256_of, write_json
+from falcon_snn.files import (
+    IN_USE,
+    is_temporary,
+    locked,
+    new_folder,
+    read_json,
+    sha256_of,
+    write_json,
+    write_text,
+)
 from falcon_snn.forms import shaped
+from falcon_snn.hardware.profile import Profile, profile_toml
+from falcon_snn.report.provenance import commit, machine, versions
+from falcon_snn.report.run_files import HARDWARE
 from falcon_snn.workflow.watch import Watch
 
 MARKER = ".falcon-step"
 RUN_FILE = "run.json"
 # The kinds of files that steps write; anything else in a step's folder is somebody else's.
-KINDS = (".html", ".json", ".jsonl", ".safetensors", ".svg")
+KINDS = (".h5", ".html", ".json", ".jsonl", ".safetensors", ".svg")
 
 
 @dataclass(frozen=True)
@@ -109,6 +122,19 @@ class Run:
             )
         if (records := self.folder / "steps").is_symlink():
             raise FalconError(f"{records}: is a link, which a run does not follow; remove it")
+
+    @contextmanager
+    def opened(self, facts: Mapping[str, Any], profile: Profile | None = None) -> Iterator[None]:
+        """Keep others out of the folder, and say in it what the run is and where it comes from."""
+        self.demand_own()
+        with locked(self.folder):
+            write_json(self.folder / RUN_FILE, {
+                "command": [], **facts, "settings": self.settings, "versions": versions(),
+                "machine": machine(), "commit": commit(),
+            })  # fmt: skip
+            if profile is not None:
+                write_text(self.folder / HARDWARE, profile_toml(profile))
+            yield
 
     def execute(self, step: RunStep) -> float:
         """Do a step, or what is left of it; the seconds that it took."""

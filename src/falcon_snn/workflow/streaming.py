@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from falcon_snn.data.examples import load_noise, load_waves
 from falcon_snn.data.features import RATE_HZ
+from falcon_snn.data.noise import demand_ratio
 from falcon_snn.data.scene import SCENE_S, Spoken, scenes
-from falcon_snn.data.stream import StreamFeatures
+from falcon_snn.data.stream import StreamFeatures, Windows
 from falcon_snn.errors import FalconError
 from falcon_snn.search.statistics import wilson
 from falcon_snn.workflow.detecting import Confidences, Decider, Rule, keywords_of
@@ -27,7 +28,7 @@ Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Point:
+class ThresholdPoint:
     """What a threshold gives."""
 
     threshold: float
@@ -46,21 +47,21 @@ class StreamReport:
     others: int  # other words
     snr_db: float | None
     rule: Rule
-    points: list[Point]  # rising thresholds
-    default: Point  # at the rule's threshold
+    points: list[ThresholdPoint]  # rising thresholds
+    default: ThresholdPoint  # at the rule's threshold
 
-    def miss_percent(self, point: Point) -> float:
+    def miss_percent(self, point: ThresholdPoint) -> float:
         return 100.0 * point.missed / self.spoken
 
-    def per_hour(self, point: Point) -> float:
+    def per_hour(self, point: ThresholdPoint) -> float:
         return point.false_accepts / self.hours
 
-    def at_most(self, rate_per_h: float) -> Point | None:
+    def at_most(self, rate_per_h: float) -> ThresholdPoint | None:
         """The threshold of fewest misses with no more false accepts per hour than that."""
         allowed = [point for point in self.points if self.per_hour(point) <= rate_per_h]
         return min(allowed, key=lambda point: point.missed, default=None)
 
-    def facts(self, point: Point | None) -> dict[str, Any] | None:
+    def facts(self, point: ThresholdPoint | None) -> dict[str, Any] | None:
         """A point for machines."""
         if point is None:
             return None
@@ -96,8 +97,8 @@ def evaluate_stream(
         raise FalconError(f"unknown split '{split[:40]}'; choose validation or test")
     if not SCENE_S / 3600 <= hours <= 1000:
         raise FalconError(f"{hours} hours of sound; choose 0.01 to 1000")
-    if snr_db is not None and not abs(snr_db) <= 100:
-        raise FalconError(f"noise at {snr_db} dB; give a ratio from -100 to 100 dB")
+    if snr_db is not None:
+        demand_ratio(snr_db)
     model = load(checkpoint)
     rule = rule or model.rule()
     keywords = keywords_of(model.classes, words)
@@ -111,22 +112,23 @@ def evaluate_stream(
         waves, load_noise(source).numpy(), keywords, count=count, snr_db=snr_db, seed=seed
     )
     spoken: list[Spoken] = []
-    confidences, end_s = [], []
+    confidences, lately, end_s = [], [], []
     with watch.bar("scenes", count) as advance:
-        for own, ends, heard in _followed(model, keywords, rule, schedule, backend, made):
+        for own, windows, heard in _followed(model, keywords, rule, schedule, backend, made):
             confidences.append(own)
-            end_s.append(ends)
+            lately.append(windows.lately)
+            end_s.append(windows.end_s)
             spoken += heard
             advance(1)
-    return report_of(np.concatenate(confidences), np.concatenate(end_s), spoken, keywords, rule,
-                     count * SCENE_S / 3600, snr_db)  # fmt: skip
+    return report_of(np.concatenate(confidences), np.concatenate(lately), np.concatenate(end_s),
+                     spoken, keywords, rule, count * SCENE_S / 3600, snr_db)  # fmt: skip
 
 
 def _followed(
     model: Model, keywords: Sequence[str], rule: Rule, schedule: str | None, backend: str,
     made: Any,
-) -> Iterator[tuple[Numbers, Numbers, list[Spoken]]]:  # fmt: skip
-    """Averaged confidences, ends of windows and words, scene after scene, as one recording."""
+) -> Iterator[tuple[Numbers, Windows, list[Spoken]]]:  # fmt: skip
+    """Averaged confidences, windows and words, scene after scene, as one recording."""
     hear = model.hearing(schedule, backend)
     features = StreamFeatures(rule.every_frames)
     averaged = Confidences(hear, model.classes, keywords, rule)
@@ -134,25 +136,26 @@ def _followed(
         at_s = features.samples / RATE_HZ
         windows = features.push(scene.wave)
         shifted = [one.later(at_s) for one in scene.spoken]
-        yield averaged.of(windows), windows.end_s, shifted
+        yield averaged.of(windows), windows, shifted
 
 
 def report_of(
-    confidences: Numbers, end_s: Numbers, spoken: Sequence[Spoken], keywords: Sequence[str],
-    rule: Rule, hours: float, snr_db: float | None,
+    confidences: Numbers, lately: NDArray[np.bool_], end_s: Numbers, spoken: Sequence[Spoken],
+    keywords: Sequence[str], rule: Rule, hours: float, snr_db: float | None,
 ) -> StreamReport:  # fmt: skip
     """Every threshold on the same confidences."""
     wanted = [one for one in spoken if one.word in keywords]
     if not wanted:
         raise FalconError("no keyword in these recordings; make them longer")
 
-    def point(threshold: float) -> Point:
+    def point(threshold: float) -> ThresholdPoint:
         decider = Decider(threshold, rule.refractory_ms / 1000)
-        reported = [
-            (float(end_s[at]), keywords[word]) for at, word in decider.of(confidences, end_s)
-        ]
+        found = decider.of(confidences, lately, end_s)
+        reported = [(float(end_s[at]), keywords[word]) for at, word in found]
         delays_s, false_accepts = matched(reported, wanted)
-        return Point(threshold, len(wanted) - len(delays_s), false_accepts, tuple(delays_s))
+        return ThresholdPoint(
+            threshold, len(wanted) - len(delays_s), false_accepts, tuple(delays_s)
+        )
 
     return StreamReport(
         tuple(keywords), hours, len(wanted), len(spoken) - len(wanted), snr_db, rule,

@@ -6,13 +6,19 @@ from typing import Any, NamedTuple
 
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import KEYS, Profile, with_value
-from falcon_snn.network.falcon import FalconConfig, falcon
+from falcon_snn.network.falcon import FalconConfig
 from falcon_snn.pipeline.graph import Graph
 from falcon_snn.pipeline.schedule import Delays, uniform, with_delays
 from falcon_snn.pipeline.steps import QNN_STYLES
 from falcon_snn.pipeline.sweep import SweepPoint, time_point
 from falcon_snn.pipeline.timing import qnn_cycles, time_snn
-from falcon_snn.workflow.networks import Timed, built_in, delays_of, graph_with_prefix
+from falcon_snn.workflow.networks import (
+    Timed,
+    built_in,
+    delays_of,
+    graph_with_prefix,
+    timed_falcon,
+)
 
 # What a sweep may change of a built-in network, and of any other.
 _SIZES = tuple(field.name for field in fields(FalconConfig) if field.type in (int, int | None))
@@ -21,25 +27,24 @@ _GRAPH_KEYS = ("slots", "qk_prefix")
 
 @dataclass(frozen=True)
 class Setup:
-    """A network, its schedule by name and its hardware: where a sweep starts from."""
+    """A network, its schedule by name and its hardware: what is timed, or where a sweep starts."""
 
-    network: FalconConfig | Timed
+    timed: Timed
     profile: Profile
-    schedule: str | None = None
-    changes: tuple[str, ...] = ()
-
-    @property
-    def timed(self) -> Timed:
-        network = self.network
-        return network if isinstance(network, Timed) else Timed(falcon(network).graph)
+    asked: str | None = None  # the schedule; None: the network's own, or else fastest
+    changes: tuple[str, ...] = ()  # of delays, such as stem.fc1=2
 
     @property
     def graph(self) -> Graph:
         return self.timed.graph
 
     @property
+    def schedule(self) -> str:
+        return self.timed.schedule(self.asked)
+
+    @property
     def delays(self) -> Delays:
-        return self.timed.delays(self.schedule, self.changes)
+        return self.timed.delays(self.asked, self.changes)
 
 
 def sweep(setup: Setup, key: str, values: Iterable[Any]) -> list[SweepPoint]:
@@ -60,9 +65,9 @@ def moved(setup: Setup, key: str, value: Any) -> tuple[Graph, Delays, Profile]:
     if key in graph.boundaries:
         changes = [f"{key}={value}"]
         return graph, with_delays(setup.delays, changes, graph.slots), setup.profile
-    network_keys = _GRAPH_KEYS if isinstance(setup.network, Timed) else _SIZES
+    network_keys = _GRAPH_KEYS if setup.timed.sizes is None else _SIZES
     if key in network_keys:
-        setup = replace(setup, network=_resized(setup.network, key, value))
+        setup = replace(setup, timed=_resized(setup.timed, key, value))
         return setup.graph, setup.delays, setup.profile
     example = next(iter(graph.boundaries), "none of this network")
     raise FalconError(
@@ -71,15 +76,15 @@ def moved(setup: Setup, key: str, value: Any) -> tuple[Graph, Delays, Profile]:
     )
 
 
-def _resized(network: FalconConfig | Timed, key: str, value: int) -> FalconConfig | Timed:
+def _resized(timed: Timed, key: str, value: int) -> Timed:
     """The network with another size; delays of its own are cut to the slots that there are."""
-    if not isinstance(network, Timed):
+    if timed.sizes is not None:
         change: Any = {key: value}
-        return replace(network, **change)
+        return timed_falcon(replace(timed.sizes, **change))
     if key == "qk_prefix":
-        return replace(network, graph=graph_with_prefix(network.graph, value))
-    own = network.own and {name: min(delay, value) for name, delay in network.own.items()}
-    return Timed(replace(network.graph, slots=value), own)
+        return replace(timed, graph=graph_with_prefix(timed.graph, value))
+    own = timed.own and {name: min(delay, value) for name, delay in timed.own.items()}
+    return Timed(replace(timed.graph, slots=value), own)
 
 
 # The paper's networks, its inferred constants, and how far they are moved.

@@ -1,13 +1,12 @@
 """Training as functions: devices and clips opened once, phases one after the other."""
 
-import logging
 import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -21,9 +20,10 @@ from falcon_snn.data.examples import (
 )
 from falcon_snn.data.task import NO_WORDS, examples_for, waves_for
 from falcon_snn.errors import FalconError, Stopped
-from falcon_snn.files import locked, replacing, sha256_of
+from falcon_snn.files import demand_file_target, demand_unused, locked, replacing, sha256_of
+from falcon_snn.forms import MOST_SEED, demand_within
 from falcon_snn.hardware.profile import Profile
-from falcon_snn.network.qnn import Qnn, with_slots
+from falcon_snn.network.qnn import Qnn, with_slots, with_weight_bits
 from falcon_snn.network.teacher import Teacher
 from falcon_snn.training.batches import Clips
 from falcon_snn.training.checkpoint import (
@@ -33,6 +33,7 @@ from falcon_snn.training.checkpoint import (
     load_model,
     load_teacher,
 )
+from falcon_snn.training.devices import Devices, open_devices
 from falcon_snn.training.evaluate import validate
 from falcon_snn.training.loop import BEST, LAST, EpochResult
 from falcon_snn.training.loop import train as train_loop
@@ -42,9 +43,6 @@ from falcon_snn.workflow.networks import built_in, demand_fit, network_for, qnn_
 from falcon_snn.workflow.sources import Data, data_source, fingerprint
 from falcon_snn.workflow.watch import SILENT, Watch
 
-if TYPE_CHECKING:
-    from lightning.fabric import Fabric
-
 TEACHER = "teacher"  # the name of the float network to distil from
 
 
@@ -52,7 +50,7 @@ TEACHER = "teacher"  # the name of the float network to distil from
 class Session:
     """Devices and clips, opened once for all phases."""
 
-    fabric: "Fabric"
+    devices: Devices
     training: Examples | Waves
     noise: torch.Tensor
     validation: Examples
@@ -67,7 +65,7 @@ class Session:
     @property
     def leads(self) -> bool:
         """Whether this process reports; with several, only the first does."""
-        return bool(self.fabric.global_rank == 0)
+        return self.devices.leads
 
     def locked(self, out: Path) -> AbstractContextManager[None]:
         """Lock the folder of the training; of several processes, the first does it for all."""
@@ -91,46 +89,36 @@ def open_training(
     devices: int = 1, seed: int = 0, watch: Watch = SILENT,
 ) -> Iterator[Session]:  # fmt: skip
     """Start the processes and load the clips that the recipes need, with these classes."""
-    from lightning.fabric import Fabric
-
-    _quiet()
-    on_gpu = torch.cuda.is_available()
-    available = torch.cuda.device_count() if on_gpu else max(1, devices)
-    if not 1 <= devices <= available:
-        raise FalconError(f"{devices} devices; choose 1..{available} on this machine")
-    if not 0 <= seed < 1 << 40:
-        raise FalconError(f"seed is {str(seed)[:40]}; it must lie in 0..2^40")
-    torch.backends.cudnn.benchmark = on_gpu
-    torch.manual_seed(seed)
-    fabric = Fabric(
-        accelerator="cuda" if on_gpu else "cpu",
-        devices=devices,
-        strategy="ddp" if devices > 1 else "auto",
-        precision="bf16-mixed" if on_gpu else "32-true",
-    )
-    fabric.launch()
+    # DDP says so of every 1x1 convolution; it costs a copy of small gradients.
+    warnings.filterwarnings("ignore", message="Grad strides do not match", category=UserWarning)
+    demand_within("--seed", seed, 0, MOST_SEED)
+    opened = open_devices(devices)
+    torch.backends.cudnn.benchmark = opened.device.type == "cuda"
     torch.manual_seed(seed)
     source = data_source(data)
     # The first process fills the cache of decoded clips, the others then find it filled.
-    with fabric.rank_zero_first(local=True):
+    with opened.first_alone():
         sound = kind_of(find_source(source)) == "recordings"
         waves = sound and any(recipe.needs_waves for recipe in recipes)
         training = (waves_for if waves else examples_for)(source, "training", classes)
         noisy = waves and any(recipe.augment.noisy for recipe in recipes)
         noise = load_noise(source) if noisy else torch.zeros(0)
         validation = examples_for(source, "validation", classes)
-    try:
-        own_watch = watch if fabric.global_rank == 0 else SILENT
-        yield Session(fabric, training, noise, validation, seed, own_watch)
-    finally:
-        if devices > 1 and torch.distributed.is_initialized():
-            torch.distributed.destroy_process_group()
+    own_watch = watch if opened.leads else SILENT
+    yield Session(opened, training, noise, validation, seed, own_watch)
+    opened.close()
 
 
-def read_recipe(name: str, source: str | Path, data: Data, epochs: int | None = None) -> Recipe:
-    """The recipe of a phase; of a shipped one, only the augmentation that fits the data.
+def read_recipe(
+    name: str, source: str | Path, data: Data, epochs: int | None = None,
+    classes: Sequence[str] | None = None,
+) -> Recipe:  # fmt: skip
+    """The recipe of a phase; of a shipped one, only what fits the data and the classes.
 
-    Those are made for sound: speed and noise need recordings, masks need a time axis.
+    Those are made for sound: speed, noise and streams need recordings, masks need a time axis.
+    With classes for what is no word, a network learns to hear streams, and no answer is softened:
+    smoothing and mixup make all sure answers equally sure, and then no threshold tells a word from
+    what sounds like it.
     """
     recipe = load_recipe(source, epochs)
     if recipe.spiking != (name in PHASES):
@@ -140,10 +128,13 @@ def read_recipe(name: str, source: str | Path, data: Data, epochs: int | None = 
         return recipe
     kind = kind_of(find_source(data_source(data)))
     if kind == "spikes":
-        return replace(recipe, augment=replace(recipe.augment, speed=0.0, noise_probability=0.0))
+        still = replace(recipe.augment, speed=0.0, noise_probability=0.0, stream=0.0)
+        return replace(recipe, augment=still)
     if kind != "recordings":
         return replace(recipe, augment=Augmentation())
-    return recipe
+    if classes is None or not {*NO_WORDS} <= {*classes}:
+        return replace(recipe, augment=replace(recipe.augment, stream=0.0))
+    return replace(recipe, label_smoothing=0.0, augment=replace(recipe.augment, mixup=0.0))
 
 
 def demand_distilling(teachers: Sequence[Path], recipes: Iterable[Recipe]) -> None:
@@ -154,7 +145,7 @@ def demand_distilling(teachers: Sequence[Path], recipes: Iterable[Recipe]) -> No
 
 def run_phase(
     session: Session, recipe: Recipe, start: Start, out: Path, *, resume: bool = False,
-    compiled: bool | None = None, after_epoch: Callable[[int], None] = lambda epoch: None,
+    after_epoch: Callable[[int], None] = lambda epoch: None,
 ) -> EpochResult:  # fmt: skip
     """Train one phase into a folder; `after_epoch` is called after each and may end it (raise)."""
     teachers = []
@@ -162,8 +153,8 @@ def run_phase(
         teacher, metadata = load_teacher(path)
         demand_words(path, metadata.words, session.training.words)
         asked = teacher.folded() if isinstance(teacher, Teacher) else teacher
-        teachers.append(session.fabric.to_device(asked.requires_grad_(False)))
-    device = session.fabric.device
+        teachers.append(asked.requires_grad_(False).to(session.devices.device))
+    device = session.devices.device
     clips = Clips(session.training, recipe, device, session.noise)
     job = Job(
         model=start.model,
@@ -175,7 +166,6 @@ def run_phase(
         delays=start.delays,
         teachers=tuple(teachers),
         resume=resume,
-        compile=device.type == "cuda" if compiled is None else compiled,
         profile=start.profile,
         facts={**start.facts, **taught_by(start.teachers)},
     )
@@ -194,7 +184,7 @@ def run_phase(
 
     try:
         with session.watch.phase(name, recipe.epochs, clips.steps(), done) as watch:
-            return train_loop(job, session.fabric, count)
+            return train_loop(job, session.devices, count)
     except KeyboardInterrupt:
         if not ended:
             raise Stopped(f"stopped in epoch 1 of {name}", "nothing of it is kept") from None
@@ -233,7 +223,7 @@ def train(
     network: str | Qnn, data: Data, out: Path | str, *, recipe: str | Path | None = None,
     slots: int | None = None, epochs: int | None = None, seed: int = 0, devices: int = 1,
     resume: bool = False, init: Path | None = None, teachers: Sequence[Path] = (),
-    classes: Sequence[str] | None = None, compiled: bool | None = None, watch: Watch = SILENT,
+    classes: Sequence[str] | None = None, weight_bits: int | None = None, watch: Watch = SILENT,
 ) -> EpochResult:  # fmt: skip
     """Train a QNN (or a teacher) into a folder; a killed run goes on with `resume`.
 
@@ -242,7 +232,7 @@ def train(
     """
     teaching = network == TEACHER
     name = TEACHER if teaching else "qnn"
-    plan = read_recipe(name, recipe or name, data, epochs)
+    plan = read_recipe(name, recipe or name, data, epochs, classes)
     if teaching and init is not None:
         raise FalconError("a teacher starts from scratch; leave out --init")
     demand_distilling(teachers, [plan])
@@ -256,9 +246,11 @@ def train(
             gone = sorted(set(classes) - set(session.validation.words) - set(NO_WORDS))
             raise FalconError(f"{data}: has no recordings of {', '.join(gone[:3]) or 'words'}")
         model = _model(network, session.samples, slots, init)
+        if weight_bits is not None and isinstance(model, Qnn):
+            model = with_weight_bits(model, weight_bits)
         facts = fingerprint(data, start=init)
         start = Start(model, teachers=tuple(teachers), facts=facts)
-        return run_phase(session, plan, start, Path(out), resume=resume, compiled=compiled)
+        return run_phase(session, plan, start, Path(out), resume=resume)
 
 
 def _model(
@@ -277,30 +269,40 @@ def _model(
     first, metadata = load_model(init)
     demand_words(init, metadata.words, examples.words)
     first = with_slots(first, model.network.slots)
-    demand_same_network(init, first.network, model.network)
+    bits = first.network.weight_bits
+    demand_same_network(init, first.network, replace(model.network, weight_bits=bits))
     return first
 
 
 def adapt(
     checkpoint: Path, delays: dict[str, int], data: Data, out: Path | str, *,
     phases: Sequence[str] = PHASES, recipes: Mapping[str, str | Path] | None = None,
-    qk_prefix: int | None = None, epochs: int | None = None, seed: int = 0, devices: int = 1,
-    resume: bool = False, teachers: Sequence[Path] = (), compiled: bool | None = None,
-    schedule: str = "", profile: Profile | None = None, watch: Watch = SILENT,
+    qk_prefix: int | None = None, epochs: int | Mapping[str, int] | None = None, seed: int = 0,
+    devices: int = 1, resume: bool = False, teachers: Sequence[Path] = (), schedule: str = "",
+    profile: Profile | None = None, watch: Watch = SILENT,
 ) -> float:  # fmt: skip
     """Adapt a network to a schedule, phase after phase; the best validation accuracy in percent.
 
+    `epochs` are those of every phase, or of each by its name, instead of the recipes'.
     `out/best.safetensors` is the best epoch of all phases. With a profile every step runs on
     another of its chips: the network learns to withstand their errors.
     """
-    recipes = recipes or {}
+    recipes, best = recipes or {}, Path(out) / BEST
+    demand_file_target(best, checkpoint, *teachers)
+    if not resume:
+        demand_unused(Path(out), [BEST])
+    each = epochs if isinstance(epochs, Mapping) else dict.fromkeys(phases, epochs)
+    classes = load_metadata(checkpoint).words
     plans = {
-        name: read_recipe(name, recipes.get(name, name), data, epochs) for name in phases
-    }  # fmt: skip
+        name: read_recipe(name, recipes.get(name, name), data, each.get(name), classes)
+        for name in phases
+    }
     demand_distilling(teachers, plans.values())
     if profile is not None and any(plan.gradient == "temporal" for plan in plans.values()):
         raise FalconError("--hardware: chips run whole slots; choose the gradient 'rate'")
     model, metadata = load_model(checkpoint, qk_prefix)
+    if profile is not None:
+        model = with_weight_bits(model, profile.weight_bits)
     with (
         open_training(
             data,
@@ -317,19 +319,18 @@ def adapt(
         session.watch.notice(f"validation accuracy before adaptation {before:.2f} %")
         facts = fingerprint(data, start=checkpoint, profile=profile, schedule=schedule)
         start = Start(model, delays, tuple(teachers), {**facts, "accuracy_before": before}, profile)
-        return adapt_phases(session, plans, start, Path(out), resume=resume, compiled=compiled)
+        return adapt_phases(session, plans, start, Path(out), resume=resume)
 
 
 def adapt_phases(
-    session: Session, plans: Mapping[str, Recipe], start: Start, out: Path, *, resume: bool,
-    compiled: bool | None = None,
+    session: Session, plans: Mapping[str, Recipe], start: Start, out: Path, *, resume: bool
 ) -> float:  # fmt: skip
     """Phases one after the other, each in its folder; gives the best validation accuracy."""
     best, best_accuracy = None, -1.0
     for name, plan in plans.items():
         begin = replace(start, teachers=start.teachers if plan.distil else ())
-        result = run_phase(session, plan, begin, out / name, resume=resume, compiled=compiled)
-        session.fabric.barrier()
+        result = run_phase(session, plan, begin, out / name, resume=resume)
+        session.devices.wait()
         phase_best = out / name / BEST
         if result.best_accuracy > best_accuracy:
             best, best_accuracy = phase_best, result.best_accuracy
@@ -346,12 +347,5 @@ def run_validation(
     session: Session, model: Qnn, delays: dict[str, int], profile: Profile | None = None
 ) -> float:
     """Validation accuracy in percent of a network as it is, under a schedule."""
-    session.fabric.to_device(model)
+    model.to(session.devices.device)
     return validate(model, session.validation, delays, profile=profile)
-
-
-def _quiet() -> None:
-    """Leave out what the libraries say about themselves."""
-    logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
-    logging.getLogger("lightning.fabric.utilities.rank_zero").setLevel(logging.WARNING)
-    warnings.filterwarnings("ignore", message="Grad strides do not match", category=UserWarning)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from falcon_snn.hardware.profile import Profile, load_profile
 from falcon_snn.interchange.verilog.design import Design
-from falcon_snn.interchange.verilog.folder import Run, write_folder
+from falcon_snn.interchange.verilog.folder import ClipRun, write_folder
 from falcon_snn.interchange.verilog.simulate import Simulated, build, demand_tools, simulate
 from falcon_snn.network.description import Network
 from falcon_snn.network.integer import Snn
@@ -59,7 +59,7 @@ def verify_snn(
     demand_tools()
     profile, snn = profile or load_profile(), snn.to("cpu")
     chosen = named | random_schedules(Design(snn, profile), schedules, seed)
-    runs = [Run(x[i : i + 1], delays) for delays in chosen.values() for i in range(len(x))]
+    runs = [ClipRun(x[i : i + 1], delays) for delays in chosen.values() for i in range(len(x))]
     with tempfile.TemporaryDirectory(prefix="falcon-verilog-") as place:
         folder = Path(place) / "design"
         watch.notice(f"writing {len(runs)} expected runs")

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from falcon_snn.errors import FalconError
+from falcon_snn.forms import MOST_WORKERS, demand_within
 from falcon_snn.search.ray_engine import ray_cluster
 
 ENGINES = ("local", "ray")
@@ -33,8 +34,9 @@ class Workers:
         if self.engine not in ENGINES:
             known = ", ".join(ENGINES)
             raise FalconError(f"--engine is '{self.engine[:40]}'; choose one of {known}")
-        if self.count < 1:
-            raise FalconError(f"--workers is {self.count}; it must be 1 or more")
+        demand_within("--workers", self.count, 1, MOST_WORKERS)
+        if self.ray_address is not None and self.engine != "ray":
+            raise FalconError("--ray-address is for --engine ray")
 
     def map(self, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[Any]:
         """The results of all calls, in their order."""

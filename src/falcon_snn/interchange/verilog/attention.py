@@ -97,7 +97,7 @@ def add_arrays(design: Design, pool: Pool) -> None:
 
 
 def _product(
-    design: Design, name: str, timed: graph.Stage, arrays: int, parameters: dict[str, Any],
+    design: Design, name: str, timed: graph.TimedStage, arrays: int, parameters: dict[str, Any],
     ports: dict[str, str],
 ) -> None:  # fmt: skip
     size, resource = design.profile.array_size, digital_resource(timed, design.profile)

@@ -20,14 +20,14 @@ LATE = 64  # cycles after the last expected slot in which others may still come
 
 
 @dataclass(frozen=True)
-class Run:
+class ClipRun:
     """One clip under one schedule."""
 
     x: Tensor  # [1, ...]
     delays: Mapping[str, int]
 
 
-def write_folder(folder: Path, snn: Snn, profile: Profile, runs: Sequence[Run]) -> Design:
+def write_folder(folder: Path, snn: Snn, profile: Profile, runs: Sequence[ClipRun]) -> Design:
     """Write all files of a network's hardware description; the folder must be new."""
     snn = snn.to("cpu")
     design = Design(snn, profile)
@@ -55,7 +55,7 @@ def fixed_files() -> dict[str, str]:
     return found | {name: (package / "text" / name).read_text("utf-8") for name in TEMPLATES}
 
 
-def write_runs(folder: Path, design: Design, runs: Sequence[Run]) -> None:
+def write_runs(folder: Path, design: Design, runs: Sequence[ClipRun]) -> None:
     """For each run: source spikes, delays, and the bits and cycles of every stage."""
     network = design.network
     for number, run in enumerate(runs):

@@ -2,10 +2,10 @@
 
 from falcon_snn.network.operations.attention import Attention
 from falcon_snn.network.operations.code import Code
-from falcon_snn.network.operations.fire import Fire, Term
+from falcon_snn.network.operations.fire import Fire, FireTerm
 from falcon_snn.network.operations.readout import Readout
 from falcon_snn.network.operations.source import Source
 
 OPERATIONS = {kind.operation: kind for kind in (Source, Fire, Code, Attention, Readout)}
 
-__all__ = ["OPERATIONS", "Attention", "Code", "Fire", "Readout", "Source", "Term"]
+__all__ = ["OPERATIONS", "Attention", "Code", "Fire", "FireTerm", "Readout", "Source"]

@@ -82,15 +82,18 @@ class Attention(Stage):
         self, part: Any, q: Tensor, k: Tensor, value: Tensor, run: Counting | Slotwise
     ) -> Tensor:
         """Counts of A V for the codes of Q and K and decoded values; padded keys get nothing."""
+        import torch
+
+        from falcon_snn.network.quantise import kept_as
+
         size = q.shape[-1] // self.heads
         step = run.part(self.q).code.step() * run.part(self.k).code.step() / size**0.5
-        scores = self._split(q * step) @ self._split(k).transpose(2, 3)
-        attention = part.consmax(scores)
+        attention = part.consmax(self._split(q) @ self._split(k).transpose(2, 3), step)
         mask = run.mask(self.v, q.shape[1])
         if mask is not None:
             attention = attention * mask[:, None, None, :]
-        attention = attention * part.consmax.step()
-        mixed = attention @ self._split(value).to(attention)
+        with kept_as(torch.int16, attention):
+            mixed = attention @ self._split(value * part.consmax.step()).to(attention)
         count: Tensor = part.fire(mixed.transpose(1, 2).flatten(2).unsqueeze(2))
         return count
 
@@ -156,17 +159,17 @@ class Attention(Stage):
         shared = any(name.rpartition(".")[0] == block for name in others)
         return self.name if shared or not block else block
 
-    def timing(self, network: Network) -> list[graph.Stage]:
+    def timing(self, network: Network) -> list[graph.TimedStage]:
         lines, _, channels = network.shapes[self.v]
         size, block = channels // self.heads, self._block(network)
         return [
-            graph.Stage(f"{block}.qk", "product", (self.q, self.k),
+            graph.TimedStage(f"{block}.qk", "product", (self.q, self.k),
                         rows=lines, inner=size, columns=lines, copies=self.heads),
-            graph.Stage(f"{block}.consmax", "elementwise", (f"{block}.qk",),
+            graph.TimedStage(f"{block}.consmax", "elementwise", (f"{block}.qk",),
                         rows=lines, columns=lines, copies=self.heads),
-            graph.Stage(f"{block}.av", "product", (f"{block}.consmax", self.v),
+            graph.TimedStage(f"{block}.av", "product", (f"{block}.consmax", self.v),
                         rows=lines, inner=lines, columns=size, copies=self.heads),
-            graph.Stage(self.name, "neuron", (f"{block}.av",), full_lookahead=True),
+            graph.TimedStage(self.name, "neuron", (f"{block}.av",), full_lookahead=True),
         ]  # fmt: skip
 
     def macs(self, network: Network) -> int:

@@ -66,7 +66,7 @@ class Code(Stage):
         return Part(weights=weights, code=SignedCode(4.0 / 127))
 
     def count(self, part: Any, run: Counting) -> Tensor:
-        code: Tensor = part.code(part.weights(run.value(self.source)))
+        code: Tensor = part.code(run.currents(part.weights, self.source), part.weights.norm)
         return code
 
     def slots(self, part: Any, run: Slotwise) -> Tensor:
@@ -113,9 +113,9 @@ class Code(Stage):
         total = run.product(self.name, "", early, self.product)
         return ((factor * total.double() + bias) / grid).floor().clamp(-127, 127).float()
 
-    def timing(self, network: Network) -> list[graph.Stage]:
+    def timing(self, network: Network) -> list[graph.TimedStage]:
         array = array_stage(network, f"{self.name}.array", self.source, self.product)
-        return [array, graph.Stage(self.name, "quantise", (array.name,), prefix=self.prefix)]
+        return [array, graph.TimedStage(self.name, "quantise", (array.name,), prefix=self.prefix)]
 
     def nir(self, export: Any) -> None:
         prefix = self.prefix or export.network.slots

@@ -30,7 +30,7 @@ SUFFIXES = ("", "2")  # of the tensors of the first and the second input
 
 
 @dataclass(frozen=True)
-class Term:
+class FireTerm:
     """One input: a stream of spikes, through weights unless there are none."""
 
     reads: str
@@ -41,7 +41,7 @@ class Term:
 class Fire(Stage):
     """V adds up its inputs slot by slot; slot t fires after input slot t + delay - 1."""
 
-    terms: tuple[Term, ...]
+    terms: tuple[FireTerm, ...]
     lookahead: bool = False  # waits for all slots, whatever the schedule says
     norm: bool = False  # batch norm of the sum
 
@@ -110,11 +110,28 @@ class Fire(Stage):
         )
 
     def count(self, part: Any, run: Counting) -> Tensor:
-        total: Any = 0
+        if not self.products:
+            return self._fire(part, run.sum(*self.reads), None, None)
+        sums: list[tuple[Tensor, Any]] = []  # of each term, and the norm that it still needs
         for suffix, term in zip(SUFFIXES, self.terms, strict=False):
-            x = run.value(term.reads)
-            total = total + (getattr(part, f"weights{suffix}")(x) if term.product else x)
-        count: Tensor = part.fire(part.norm(total) if part.norm is not None else total)
+            if term.product is None:
+                sums.append((run.value(term.reads), None))
+            else:
+                weights = getattr(part, f"weights{suffix}")
+                sums.append((run.currents(weights, term.reads), weights.norm))
+        # The first product leaves its norm to the quantiser, which does both in one pass.
+        (x, norm), *others = sorted(sums, key=lambda each: each[1] is None)
+        extra = None
+        for other, other_norm in others:
+            extra = other if other_norm is None else other_norm(other)
+        return self._fire(part, x, extra, norm)
+
+    def _fire(self, part: Any, x: Tensor, extra: Tensor | None, norm: Any) -> Tensor:
+        """Counts of norm(x) + extra, behind the stage's own batch norm if it has one."""
+        if part.norm is not None:
+            x = x if norm is None else norm(x)
+            x, extra, norm = x if extra is None else x + extra, None, part.norm
+        count: Tensor = part.fire(x, extra, norm)
         return count
 
     def slots(self, part: Any, run: Slotwise) -> Tensor:
@@ -127,7 +144,7 @@ class Fire(Stage):
             if term.product is not None:
                 weights = getattr(part, f"weights{suffix}")
                 scale, shift = weights.norm.scaling()
-                currents = weights.currents(x.flatten(0, 1))
+                currents = weights.currents(x.flatten(0, 1), x.new_ones(()))
                 x = currents.view(*x.shape[:2], *currents.shape[1:]) * scale
                 static = static + shift
             current = current + x
@@ -194,7 +211,7 @@ class Fire(Stage):
         ]  # fmt: skip
         return run.fire(self.name, sums)
 
-    def timing(self, network: Network) -> list[graph.Stage]:
+    def timing(self, network: Network) -> list[graph.TimedStage]:
         stages, after = [], []
         for suffix, term in zip(SUFFIXES, self.terms, strict=False):
             if term.product is None:
@@ -204,7 +221,7 @@ class Fire(Stage):
             stages.append(array)
             after.append(array.name)
         kind = "neuron" if len(after) == 1 else "residual"
-        fires = graph.Stage(self.name, kind, tuple(after), full_lookahead=self.lookahead)
+        fires = graph.TimedStage(self.name, kind, tuple(after), full_lookahead=self.lookahead)
         return [*stages, fires]
 
     def nir(self, export: Any) -> None:
@@ -231,11 +248,11 @@ class Fire(Stage):
         program.fire(self)
 
 
-def array_stage(network: Network, name: str, reads: str, product: Product) -> graph.Stage:
+def array_stage(network: Network, name: str, reads: str, product: Product) -> graph.TimedStage:
     """The analog array of a layer: positions and groups work side by side."""
     before = network.shapes[reads]
     lines, pixels, outputs = product.shape(before, name)
-    return graph.Stage(
+    return graph.TimedStage(
         name, "analog", (network.timed(reads),), inner=product.rows(before[2]),
         columns=outputs // product.groups, copies=lines * pixels * product.groups,
     )  # fmt: skip

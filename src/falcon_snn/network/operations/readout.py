@@ -156,7 +156,7 @@ class Readout(Stage):
         lengths = run.lines(self.source)
         return height * width if lengths is None else lengths[:, None] * width
 
-    def timing(self, network: Network) -> list[graph.Stage]:
+    def timing(self, network: Network) -> list[graph.TimedStage]:
         return []
 
     def macs(self, network: Network) -> int:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from falcon_snn.pipeline.energy import Activity
 
 LARGEST = 127.0  # of an 8-bit input
+DIGITAL_BITS = 8  # of the encoder's weights, whatever the analog arrays hold
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ class Source(Stage):
 
         weights = None
         if self.product is not None:
-            weights = Weights(self.product, self.input[2], network.weight_bits)
+            weights = Weights(self.product, self.input[2], DIGITAL_BITS)
         step = 1.0 if self.given else 3.0 / network.slots
         channels = network.shapes[self.name][2]
         fire = Counter(channels, network.slots, step, tunable=False, learned=not self.given)
@@ -130,7 +131,10 @@ class Source(Stage):
         x = self.integers(run.x) / self.levels
         if run.lengths is not None:
             x = x * token_mask(run.lengths, x.shape[1])[:, :, None, None]
-        count: Tensor = part.fire(x if part.weights is None else part.weights(x))
+        norm = None
+        if part.weights is not None:
+            x, norm = part.weights.currents(x, x.new_ones(())), part.weights.norm
+        count: Tensor = part.fire(x, None, norm)
         return count
 
     def slots(self, part: Any, run: Slotwise) -> Tensor:
@@ -188,7 +192,7 @@ class Source(Stage):
             x = run.product(self.name, "", x, self.product)
         return run.fire(self.name, [("factor", x)])
 
-    def timing(self, network: Network) -> list[graph.Stage]:
+    def timing(self, network: Network) -> list[graph.TimedStage]:
         return []
 
     def macs(self, network: Network) -> int:
