@@ -167,6 +167,18 @@ def test_a_moved_delay_shows_what_the_command_says(page: Page) -> None:
     expect(page.get_by_label("Timeline of every stage")).to_contain_text("block2.ffn2 δ=4")
 
 
+def test_a_page_that_opens_sets_no_field(browser: BrowserContext, server: str) -> None:
+    """A field that is set while the page opens would lose what a quick person typed into it."""
+    page = browser.new_page()
+    received: list[str] = []
+    page.on("websocket", lambda line: line.on("framereceived", lambda f: received.append(str(f))))
+    page.goto(server + MEDIUM)
+    expect(page.locator("[data-next]").first).not_to_have_text("…")
+    assert received
+    assert not [frame for frame in received if "updateValue" in frame]
+    page.close()
+
+
 def test_published_schedules_by_button(page: Page) -> None:
     for name, core_us in {
         "balanced": "119.64", "accurate": "129.04", "full": "252.44", "fastest": "115.82",

@@ -34,18 +34,22 @@ SCHEDULES = {
 
 
 class Field:
-    """A number to type, with a slider beside it where the range is small."""
+    """A number to type, with a slider beside it where the range is small.
+
+    It is made with its value: one that is set later reaches the browser in a message of its own,
+    which would undo what a person typed meanwhile.
+    """
 
     def __init__(self, name: str, apply: Apply, make: Callable[[StudioState, str], StudioState],
-                 highest: int | None = None) -> None:  # fmt: skip
+                 value: float | None, highest: int | None = None) -> None:  # fmt: skip
         self.apply, self.make = apply, make
-        self.shown = ""
+        self.shown = _shown(value)
         self.slider: ui.slider | None = None
         if highest is not None:
-            self.slider = ui.slider(min=1, max=highest, step=1, value=1)
+            self.slider = ui.slider(min=1, max=highest, step=1, value=value)
             self.slider.props(f'aria-label="{name}, slider" snap markers dense')
             self.slider.on_value_change(lambda event: self._moved(event.value))
-        self.input = ui.input().without_auto_validation()
+        self.input = ui.input(value=self.shown).without_auto_validation()
         self.input.props(f'aria-label="{name}" type=number dense outlined')
         self.input.props("hide-bottom-space no-error-icon step=any")
         if highest is not None:
@@ -54,19 +58,23 @@ class Field:
 
     def show(self, value: float | None) -> None:
         """Show the value of the state; what was typed and refused is cleared."""
-        self.shown = "" if value is None else f"{value:.8g}"
+        self.shown = _shown(value)
         self.input.value, self.input.error = self.shown, None
         if self.slider is not None:
             self.slider.value = value
 
     def _moved(self, value: float | None) -> None:
-        if value is not None and f"{value:.8g}" != self.shown:
-            self.apply(lambda state: self.make(state, f"{value:.8g}"))
+        if value is not None and _shown(value) != self.shown:
+            self.apply(lambda state: self.make(state, _shown(value)))
 
     def _typed(self, typed: str | None) -> None:
         text = "" if typed is None else str(typed).strip()
         accepted = text == self.shown or self.apply(lambda state: self.make(state, text))
         self.input.error = None if accepted else ""  # red; the page says why
+
+
+def _shown(value: float | None) -> str:
+    return "" if value is None else f"{value:.8g}"
 
 
 def drop_zone(
@@ -125,15 +133,16 @@ class NetworkControls:
             self.slots_row.clear()
             with self.slots_row:
                 ui.label("spike slots T")
-                name = "spike slots T"
-                self.slots = Field(name, self.apply, states.with_slots, self.highest_slots)
+                self.slots = Field("spike slots T", self.apply, states.with_slots,
+                                   state.slots, self.highest_slots)  # fmt: skip
         self.slots.show(state.slots)
         if self.highest != state.slots:
             self.highest = state.slots
             self.prefix_row.clear()
             with self.prefix_row:
                 ui.label("Q/K prefix")
-                self.prefix = Field("Q/K prefix", self.apply, states.with_prefix, state.slots)
+                self.prefix = Field("Q/K prefix", self.apply, states.with_prefix,
+                                    state.prefix, state.slots)  # fmt: skip
         self.prefix.show(state.prefix)
 
 
@@ -167,12 +176,15 @@ class HardwareControls:
             ).props('data-drop="profile"')
             with ui.element("div").classes("setting"):
                 ui.label("t_cycle (ns)")
-                self.t_cycle = Field("t_cycle in ns", apply, states.with_t_cycle)
+                self.t_cycle = Field(
+                    "t_cycle in ns", apply, states.with_t_cycle, state.profile.t_cycle_ns
+                )
             with ui.element("div").classes("setting"):
                 ui.label("active rows")
                 self.active_rows = Field(
                     "active rows", apply,
                     lambda s, typed: states.with_hardware(s, "active_rows", typed),
+                    state.profile.active_rows,
                 )  # fmt: skip
             with ui.element("div").classes("setting"):
                 ui.label("attention")
@@ -219,8 +231,9 @@ class HardwareControls:
                 ui.label(key.meaning).classes("remark")
             if key.choices is None:
                 self.values[name] = Field(
-                    name, self.apply, lambda s, typed: states.with_hardware(s, name, typed)
-                )
+                    name, self.apply, lambda s, typed: states.with_hardware(s, name, typed),
+                    getattr(self.state.profile, name),
+                )  # fmt: skip
             else:
                 self.values[name] = ui.select(
                     list(key.choices), value=getattr(self.state.profile, name),
@@ -295,7 +308,7 @@ class DelayControls:
         wanted = (tuple(state.delays), state.slots)
         if self.drawn != wanted:
             self.drawn = wanted
-            self._draw(*wanted)
+            self._draw(state)
         for boundary, (field, name, slack, _) in self.rows.items():
             field.show(state.delays[boundary])
             name.classes(add="waits" if state.delays[boundary] > 1 else "", remove="waits")
@@ -308,11 +321,11 @@ class DelayControls:
             added = outlook.next_delay_us.get(boundary)
             cost.set_text("–" if added is None else f"{added:+.2f}")
 
-    def _draw(self, boundaries: tuple[str, ...], slots: int) -> None:
+    def _draw(self, state: StudioState) -> None:
         self.list.clear()
         self.rows = {}
         with self.list:
-            for group, names in groupby(boundaries, key=_group):
+            for group, names in groupby(state.delays, key=_group):
                 with ui.element("section").props(f'aria-label="{group}"'):
                     with ui.element("div").classes("delay head"):
                         ui.label(group).classes("group")
@@ -320,14 +333,15 @@ class DelayControls:
                         ui.label("slack").classes("figure")
                         ui.label("+1 adds").classes("figure")
                     for boundary in names:
-                        self._draw_row(boundary, slots)
+                        self._draw_row(boundary, state)
 
-    def _draw_row(self, boundary: str, slots: int) -> None:
+    def _draw_row(self, boundary: str, state: StudioState) -> None:
         with ui.element("div").classes("delay"):
             name = ui.label(boundary.removeprefix(f"{_group(boundary)}."))
             field = Field(
                 f"delay of {boundary}", self.apply,
-                lambda s, typed: states.with_delay(s, boundary, typed), slots,
+                lambda s, typed: states.with_delay(s, boundary, typed),
+                state.delays[boundary], state.slots,
             )  # fmt: skip
             slack = ui.label().classes("figure").props(f'data-slack="{boundary}"')
             cost = ui.label("…").classes("figure").props(f'data-next="{boundary}"')
