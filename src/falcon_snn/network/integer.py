@@ -98,6 +98,12 @@ class Snn:
         """Class scores times the places they are averaged over: exact integers in float64."""
         return self.network.readout.run(Running(self, streams, lengths, {}, backend))
 
+    def features(self, streams: Streams, lengths: Tensor | None, backend: str = "auto") -> Tensor:
+        """What the readout weighs: mean spike counts, float64 [clip, feature]."""
+        readout = self.network.readout
+        run = Running(self, streams, lengths, {}, backend)
+        return readout.sums(run) / readout.places(run, run.inner(readout.source).shape[1])
+
     def logits(self, streams: Streams, lengths: Tensor | None, backend: str = "auto") -> Tensor:
         """Class scores in the units of training, for confidences."""
         readout = self.network.readout

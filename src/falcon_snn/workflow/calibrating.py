@@ -54,7 +54,7 @@ def calibrate(
     threshold = best_threshold(scores + offsets, labels, model.classes)
     share = 100.0 / len(labels)
     before = share * right_answers(scores, labels, model.classes)
-    accuracy = share * _cross_validated(scores, labels, model.classes)
+    accuracy = share * cross_validated(scores, labels, model.classes)
     known = labels != NONE
     right = (scores + offsets)[known].argmax(dim=1) == labels[known]
     metrics = {"validation_accuracy": 100.0 * float(right.double().mean())}
@@ -132,7 +132,7 @@ def best_threshold(scores: Tensor, labels: Tensor, classes: Sequence[str]) -> fl
     return max(thresholds, key=lambda one: right_answers(scores, labels, classes, one))
 
 
-def _cross_validated(scores: Tensor, labels: Tensor, classes: Sequence[str]) -> int:
+def cross_validated(scores: Tensor, labels: Tensor, classes: Sequence[str]) -> int:
     """Right answers where no clip has a say in what is added to its own scores."""
     fold, right = torch.arange(len(labels)) % _FOLDS, 0
     for number in range(_FOLDS):

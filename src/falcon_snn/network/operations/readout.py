@@ -99,10 +99,6 @@ class Readout(Stage):
         return scores
 
     def convert(self, part: Any, conversion: Conversion) -> dict[str, Tensor]:
-        import torch
-
-        from falcon_snn.network.fixed_point import grid_exponent, to_int32
-
         weight = part.linear.weight.double()
         base = part.linear.bias.double()
         scores = weight * conversion.step(self.source)
@@ -111,12 +107,14 @@ class Readout(Stage):
             windows = weight.shape[1] // len(gain)
             base = weight @ shift.repeat(windows) + part.linear.bias
             scores = weight * (gain * conversion.step(self.source)).repeat(windows)
-        largest = torch.maximum(scores.abs().max(), base.abs().max())
-        grid = torch.exp2(grid_exponent(largest, 1.0) - 10)  # sums of counts need ten bits
-        return {"weight": to_int32(scores * grid), "bias": to_int32(base * grid), "grid": grid}
+        return readout_integers(scores, base)
 
     def run(self, run: Running) -> Tensor:
         """Class scores times the places of a window, as float64 that holds exact integers."""
+        return self._weigh(self.sums(run), run, run.inner(self.source).shape[1])
+
+    def sums(self, run: Running) -> Tensor:
+        """Spike counts, summed over the places of each window: float64 [clip, feature]."""
         from falcon_snn.network.parts import pool
         from falcon_snn.neuron import layers
         from falcon_snn.neuron.packed import count
@@ -128,13 +126,11 @@ class Readout(Stage):
             places = (lines, -1) if window[1] == 1 else (lines * pixels, -1)
             if lengths is not None and window[1] > 1:
                 lengths = lengths * pixels
-            pooled = layers.pool(packed.reshape(clips, *places), lengths, run.backend)
-        else:
-            counts = count(packed).int()
-            if lengths is not None:
-                counts = counts * layers.token_mask(lengths, lines)[:, :, None, None]
-            pooled = pool(counts, window, average=False).flatten(1)
-        return self._weigh(pooled.double(), run, lines)
+            return layers.pool(packed.reshape(clips, *places), lengths, run.backend).double()
+        counts = count(packed).int()
+        if lengths is not None:
+            counts = counts * layers.token_mask(lengths, lines)[:, :, None, None]
+        return pool(counts, window, average=False).flatten(1).double()
 
     def witness(self, run: Witness) -> Tensor:
         from falcon_snn.network.parts import pool
@@ -174,3 +170,14 @@ class Readout(Stage):
 
     def c(self, program: Any) -> None:
         program.readout(self)
+
+
+def readout_integers(weight: Tensor, bias: Tensor) -> dict[str, Tensor]:
+    """A readout of mean counts on the grid of integers: weight [class, feature], bias [class]."""
+    import torch
+
+    from falcon_snn.network.fixed_point import grid_exponent, to_int32
+
+    largest = torch.maximum(weight.abs().max(), bias.abs().max())
+    grid = torch.exp2(grid_exponent(largest, 1.0) - 10)  # sums of counts need ten bits
+    return {"weight": to_int32(weight * grid), "bias": to_int32(bias * grid), "grid": grid}

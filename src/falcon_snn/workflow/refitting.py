@@ -1,0 +1,150 @@
+"""A trained network for other words: its spikes stay as they are, its readout is fitted anew.
+
+Which words a network tells apart is up to its readout, a linear map of mean spike counts. So other
+words need no training: a logistic regression on the counts of their clips, in minutes on a CPU.
+Delays, latency and spikes of the core stay what they were.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from falcon_snn.data.examples import find_source, kind_of, load_noise
+from falcon_snn.data.task import examples_for, waves_for
+from falcon_snn.errors import FalconError
+from falcon_snn.files import demand_file_target
+from falcon_snn.network.integer import Snn
+from falcon_snn.network.operations.readout import readout_integers
+from falcon_snn.pipeline.schedule import Delays
+from falcon_snn.training.batches import Clips
+from falcon_snn.training.evaluate import batches
+from falcon_snn.training.export import save_network
+from falcon_snn.workflow.calibrating import best_offsets, cross_validated
+from falcon_snn.workflow.model import THRESHOLDS, load
+from falcon_snn.workflow.sources import Data, data_source
+from falcon_snn.workflow.training import read_recipe
+from falcon_snn.workflow.watch import SILENT, Watch
+
+RIDGES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)  # on features of variance 1; mean loss of a clip
+_STEPS = 100  # of the solver, for each ridge; it starts where the one before ended
+
+
+@dataclass(frozen=True)
+class Refitted:
+    """What was fitted, and what it gives on validation."""
+
+    classes: tuple[str, ...]
+    samples: int  # that the readout was fitted to
+    ridge: float
+    clips: int  # of validation
+    accuracy: float  # percent of them, every fifth under offsets that the others choose
+
+
+class _Tried(NamedTuple):
+    """A readout on validation clips; confidences count, so the likeliest wins, not the rightest."""
+
+    surprise: float
+    ridge: float
+    readout: Tensor
+    scores: Tensor
+    offsets: Tensor
+
+
+def refit(
+    checkpoint: Path | str, data: Data, out: Path, *, classes: Sequence[str] | None = None,
+    schedule: str | None = None, passes: int = 4, seed: int = 0, watch: Watch = SILENT,
+) -> Refitted:  # fmt: skip
+    """Write a network again with a readout for the data's classes, or for these of them.
+
+    In every pass over the training clips each is heard otherwise: moved, faster or slower, in
+    noise; with the classes unknown and silence half of them as in a stream. Class scores get the
+    offsets that `calibrate` would give them.
+    """
+    model = load(checkpoint)
+    demand_file_target(out, model.path)
+    if passes < 1:
+        raise FalconError(f"--passes {passes}: the clips have to be heard at least once")
+    snn, delays, source = model.snn, model.delays(schedule), data_source(data)
+    validation = examples_for(source, "validation", classes)
+    training = _training(source, classes, data)
+    heard, targets = [], []
+    with watch.bar("clips", passes * len(training)) as advance:
+        for batch in (batch for number in range(passes) for batch in training.epoch(seed, number)):
+            heard.append(_features(snn, batch.x, batch.lengths, delays))
+            answers = training.answers[batch.labels] if batch.targets is None else batch.targets
+            targets.append(answers)
+            advance(len(batch.x))
+    x, labels = torch.cat(heard), validation.labels
+    mean, deviation = x.mean(dim=0), x.std(dim=0, correction=0).clamp_min(1e-3)
+    known = [_features(snn, *batch, delays) for batch in batches(validation, snn.device)]
+    checked = (torch.cat(known) - mean) / deviation
+    with watch.bar("readouts", len(RIDGES)) as advance:
+        tried = []
+        for ridge, readout in _readouts((x - mean) / deviation, torch.cat(targets)):
+            scores = (checked @ readout[:-1] + readout[-1]).double()
+            offsets = best_offsets(scores, labels)
+            surprise = float(F.cross_entropy(scores + offsets, labels))
+            tried.append(_Tried(surprise, ridge, readout, scores, offsets))
+            advance(1)
+    best = min(tried, key=lambda one: one.surprise)
+    weight = (best.readout[:-1] / deviation[:, None]).t().double()
+    bias = best.readout[-1].double() - weight @ mean.double() + best.offsets
+    right = cross_validated(best.scores, labels, validation.words)
+    accuracy = 100.0 * right / len(labels)
+    facts = {name: fact for name, fact in model.metadata.facts.items() if name != THRESHOLDS}
+    facts["refitted"] = {"network": model.path.stem, "ridge": best.ridge, "passes": passes,
+                         "seed": seed}  # fmt: skip
+    metadata = replace(
+        model.metadata, words=validation.words, metrics={"validation_accuracy": accuracy},
+        facts=facts,
+    )  # fmt: skip
+    save_network(out, with_readout(snn, weight, bias), metadata)
+    return Refitted(validation.words, len(x), best.ridge, len(labels), accuracy)
+
+
+def with_readout(snn: Snn, weight: Tensor, bias: Tensor) -> Snn:
+    """The network with another readout of its mean counts: weight [class, feature]."""
+    old = snn.network.readout
+    stages = tuple(
+        replace(old, classes=len(bias)) if stage is old else stage for stage in snn.network.stages
+    )
+    integers = {f"{old.name}.{part}": x for part, x in readout_integers(weight, bias).items()}
+    return Snn(replace(snn.network, stages=stages), {**snn.tensors, **integers})
+
+
+def _training(source: str, classes: Sequence[str] | None, data: Data) -> Clips:
+    """Training clips, heard as in training, but neither mixed nor masked: the spikes know words."""
+    recipe = read_recipe("qnn", "qnn", data, classes=classes)
+    augment = replace(recipe.augment, mixup=0.0, time_masks=0, band_masks=0)
+    recipe, cpu = replace(recipe, augment=augment), torch.device("cpu")
+    if kind_of(find_source(source)) != "recordings":
+        return Clips(examples_for(source, "training", classes), recipe, cpu, torch.zeros(0))
+    return Clips(waves_for(source, "training", classes), recipe, cpu, load_noise(source))
+
+
+def _features(snn: Snn, x: Tensor, lengths: Tensor | None, delays: Delays) -> Tensor:
+    return snn.features(snn.streams(x, lengths, delays), lengths).float()
+
+
+def _readouts(x: Tensor, targets: Tensor) -> Iterator[tuple[float, Tensor]]:
+    """Ridge and readout [feature + 1, class], its last row the bias, which no ridge holds back."""
+    readout = torch.zeros(x.shape[1] + 1, targets.shape[1], requires_grad=True)
+    for ridge in RIDGES:
+        solver = torch.optim.LBFGS(
+            [readout], max_iter=_STEPS, history_size=20, line_search_fn="strong_wolfe"
+        )
+
+        def loss(solver: torch.optim.LBFGS = solver, ridge: float = ridge) -> float:
+            solver.zero_grad()
+            scores = torch.addmm(readout[-1], x, readout[:-1])
+            total = F.cross_entropy(scores, targets) + ridge * readout[:-1].square().sum()
+            total.backward()  # type: ignore[no-untyped-call]
+            return float(total.detach())
+
+        solver.step(loss)  # type: ignore[no-untyped-call]
+        yield ridge, readout.detach().clone()
