@@ -24,7 +24,7 @@ def results(
         None, help="The network that --plot draws (default: gsc-medium)."
     ),
     folder: list[Path] = typer.Option(
-        [], "--from", help="A folder of results: those of a name that is shipped replace them."
+        [], "--from", help="A folder of results; they replace shipped ones of the same name."
     ),
     pictures: options.Pictures = options.PictureOptions,
     as_json: bool = JsonFlag,

@@ -32,7 +32,7 @@ def run(
     epochs: list[str] = typer.Option(
         [], help="PHASE=N, epochs instead of the recipe's; may be repeated."
     ),
-    phases: str = typer.Option(PHASES, help="Phases of the adaptation, separated by commas."),
+    phases: str = typer.Option(PHASES, help="Phases of the adaptation (see adapt)."),
     search_clips: int | None = typer.Option(
         None, min=1, help="Validation clips of the search (default: all)."
     ),

@@ -67,7 +67,7 @@ def microphone(device: str | None = None) -> Iterator[NDArray[np.float32]]:
                 try:
                     yield waiting.get(timeout=5)
                 except queue.Empty:
-                    raise FalconError("the microphone gives nothing any more; plug it in") from None
+                    raise FalconError("the microphone has gone silent; plug it in again") from None
                 if lost:
                     log.warning("too slow: %.1f s of sound were lost", lost * BLOCK_S)
                     lost = 0

@@ -218,7 +218,9 @@ def timeline_figure(title: str, timings: Mapping[str, Timing]) -> Any:
     try:
         from plotly.graph_objects import Figure
     except ImportError:
-        raise FalconError("an .html timeline needs plotly; install falcon-snn[plotly]") from None
+        raise FalconError(
+            "an .html timeline needs plotly; pip install 'falcon-snn[plotly]'"
+        ) from None
     figure = Figure(timeline_spec(timings))
     return figure.update_layout(title=title, template="plotly_white")
 

@@ -260,7 +260,7 @@ class ComparisonPanel:
                     self.back = ui.button("swap", icon="swap_horiz", on_click=back).props(plain)
                     self.unpin = ui.button("unpin", icon="close", on_click=unpin).props(plain)
             self.text = ui.label(
-                "Pin a state, change something, and see here what became of it."
+                "Pin a state, change something, and see the difference here."
             ).classes("remark")
             self.table = ui.table(
                 columns=[
