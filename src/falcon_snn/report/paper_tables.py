@@ -50,7 +50,8 @@ def main_results(found: Measurements) -> Exhibit:
     )  # fmt: skip
     caption = "Test accuracy and modeled network-core latency"
     notes = [
-        "Latencies are those of the published delays on our model of the chip.",
+        "Latencies are those of the published delays on our model of the chip; our accuracies are "
+        "under the delays that our own search chose.",
         *(_spoken(found, setting) for setting in paper.MAIN_RESULTS),
     ]
     return Exhibit("main-results", caption, Grid(heads, rows), [note for note in notes if note])
@@ -80,7 +81,7 @@ def latency_comparison(found: Measurements) -> Exhibit:
             row.method, f"{row.parameters_millions:.2f}",
             Line(f"{row.method}, accuracy", row.accuracy_percent, None, "%", 2, NOT_OURS),
             line(f"{row.method}, latency", row.latency_us, fitted.modeled.us, "us",
-                 why="Latencies of other people’s networks are a fit."),
+                 why="Latencies of other people's networks are a fit."),
         ), rule=bool(methods) and method != methods))  # fmt: skip
         methods = method
     for model in ("Medium", "Large"):
