@@ -28,7 +28,7 @@ def design(
     ),
     adapt_epochs: int = typer.Option(9, min=1, help="Epochs of the winners' adaptation."),
     recipe: list[str] = typer.Option(
-        [], help="PHASE=FILE, a recipe of your own; phases are qnn and qat; may be repeated."
+        [], help="PHASE=RECIPE, a file or a shipped name; phases are qnn, qat; may be repeated."
     ),
     teacher: list[Path] = options.Teacher,
     noise: float = typer.Option(

@@ -26,7 +26,7 @@ def run(
     pretrained: str | None = options.Pretrained,
     recipe: list[str] = typer.Option(
         [],
-        help="PHASE=FILE, a recipe of your own; phases are qnn, "
+        help="PHASE=RECIPE, a file or a shipped name; phases are qnn, "
         "qat, tune and joint; may be repeated.",
     ),
     epochs: list[str] = typer.Option(
