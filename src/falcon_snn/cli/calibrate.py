@@ -1,4 +1,4 @@
-"""`falcon-snn calibrate`: offsets of a network's scores, and from where on its words count."""
+"""`falcon-snn calibrate`: offsets of a network's scores, and the thresholds of its words."""
 
 from pathlib import Path
 

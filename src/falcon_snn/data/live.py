@@ -34,7 +34,7 @@ def raw_blocks(pipe: BinaryIO, rate_hz: int = RATE_HZ) -> Iterator[NDArray[np.fl
 
 
 def microphone(device: str | None = None) -> Iterator[NDArray[np.float32]]:
-    """What the microphone hears, at 16 kHz, without end; one that is not there is said at once."""
+    """What the microphone hears, at 16 kHz, without end; a missing one is reported at once."""
     sounddevice = _sounddevice()
     waiting: queue.Queue[NDArray[np.float32]] = queue.Queue(_WAITING)
     lost = 0
