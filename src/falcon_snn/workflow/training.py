@@ -116,9 +116,9 @@ def read_recipe(
     """The recipe of a phase; of a shipped one, only what fits the data and the classes.
 
     Those are made for sound: speed, noise and streams need recordings, masks need a time axis.
-    With classes for what is not a word, a network learns to hear streams, and no answer is softened:
-    smoothing and mixup make all sure answers equally sure, and then no threshold tells a word from
-    what sounds like it.
+    With classes for what is not a word, a network learns to hear streams, and no answer is
+    softened: smoothing and mixup make all sure answers equally sure, and then no threshold tells a
+    word from what sounds like it.
     """
     recipe = load_recipe(source, epochs)
     if recipe.spiking != (name in PHASES):
