@@ -28,7 +28,7 @@ def differences(rows: Sequence[dict[str, Any]]) -> list[str]:
     none = [name for name, row in compared.items() if not row["differs"]]
     lines = [f"Differ from full lookahead: {', '.join(real)}."] if real else []
     if none:
-        lines.append(f"No difference from full lookahead that these clips show: {', '.join(none)}.")
+        lines.append(f"These clips show no difference from full lookahead: {', '.join(none)}.")
     return lines
 
 
