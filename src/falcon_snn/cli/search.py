@@ -127,7 +127,7 @@ def plot(
 
     with pictures.drawn():
         for path in write_search_figures(read_result(result), folder or result.parent):
-            out.print(str(path), soft_wrap=True)
+            notice(f"picture: {path}")
 
 
 def _waits(delays: dict[str, int]) -> str:
