@@ -35,7 +35,7 @@ def test_list_shows_what_is_there_and_what_can_be_downloaded() -> None:
 
 
 def test_features_are_described() -> None:
-    result = CliRunner().invoke(app, ["data", "features", "mine", "--split", "testing", "--json"])
+    result = CliRunner().invoke(app, ["data", "features", "mine", "--split", "test", "--json"])
     facts = json.loads(result.stdout)
     assert (facts["clips"], facts["tokens"], facts["features"]) == (4, 98, 64)
     assert abs(facts["mean"]) < 1e-3

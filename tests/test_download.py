@@ -100,7 +100,7 @@ def test_a_cut_connection_is_resumed(server: Server, tmp_path: Path) -> None:
 def test_the_next_command_goes_on_where_the_last_one_ended(server: Server, tmp_path: Path) -> None:
     server.content = bytes(range(256)) * 1_000
     server.cut_after = 1_000
-    with pytest.raises(FalconError, match="goes on from 5000 bytes"):
+    with pytest.raises(FalconError, match="continues at 5000 bytes"):
         get(server, tmp_path)
     assert len(server.ranges) == ATTEMPTS
     server.cut_after = None
@@ -111,7 +111,7 @@ def test_the_next_command_goes_on_where_the_last_one_ended(server: Server, tmp_p
 
 def test_a_server_that_hangs_up_at_once(server: Server, tmp_path: Path) -> None:
     server.content, server.cut_after = b"never seen", 0
-    with pytest.raises(FalconError, match="broke 5 times; the same command goes on from 0 bytes"):
+    with pytest.raises(FalconError, match="broke 5 times; the same command continues at 0 bytes"):
         get(server, tmp_path)
 
 

@@ -57,7 +57,7 @@ def test_the_report_adds_up(
     write_json(found, result)
     picture = tmp_path / "parts.png"
     report = call("energy", "--checkpoint", checkpoint, "--data", data, "--schedule", "own",
-                  "--schedule", "fastest", "--search", found, "--figure", picture,
+                  "--schedule", "fastest", "--search", found, "--plot", picture,
                   "--json")  # fmt: skip
     assert picture.read_bytes().startswith(b"\x89PNG")
     rows = {row["name"]: row for row in report["configurations"]}
@@ -81,7 +81,7 @@ def test_the_report_adds_up(
     with pytest.raises(FalconError, match="only a gsc-medium network can be fitted"):
         call("energy", "--checkpoint", checkpoint, "--data", data, "--fit", tmp_path / "no.toml")
     with pytest.raises(FalconError, match=r"\.png, \.svg or \.pdf"):
-        call("energy", "--checkpoint", checkpoint, "--data", data, "--figure", tmp_path / "a.gif")
+        call("energy", "--checkpoint", checkpoint, "--data", data, "--plot", tmp_path / "a.gif")
 
 
 def measured(blocks: int) -> tuple[Network, Activity]:

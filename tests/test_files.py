@@ -160,7 +160,7 @@ def test_nothing_that_is_there_is_lost(
         "calibrate --pretrained embedded-tiny-t2 --out FOLDER",
         "convert --checkpoint qnn/best.safetensors --data spikes --out FOLDER",
         "data spikes --data embedded --out FOLDER",
-        "energy --checkpoint qnn/best.safetensors --data spikes --figure FOLDER",
+        "energy --checkpoint qnn/best.safetensors --data spikes --plot FOLDER",
         "evaluate --checkpoint qnn/best.safetensors --data spikes --plot FOLDER",
         "classify --pretrained embedded-tiny-t2 none.wav --raster FOLDER",
         "detect --pretrained embedded-tiny-t2 none.wav --plot FOLDER",

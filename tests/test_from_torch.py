@@ -274,7 +274,7 @@ class Leaky(nn.Module):
         (end(nn.Softmax(1)), "Softmax is not supported; leave it out: scores are compared"),
         (nn.Sequential(nn.Linear(4, 4), nn.LSTM(4, 4)), "LSTM is not supported; known: Linear"),
         (Forward(lambda m, x: m.conv(x) * 2), r"operation 'mul' \(mul\) is not supported; known"),
-        (after_conv(Leaky()), "layer '1': Leaky neurons leak or reset anew; use ReLU"),
+        (after_conv(Leaky()), "layer '1': Leaky neurons have rules of their own; use ReLU"),
         (nn.Sequential(nn.Conv2d(2, 2, 2, dilation=2), nn.ReLU()), "dilated; use dilation=1"),
         (nn.Sequential(nn.Conv2d(2, 2, 3, padding_mode="circular")), "pads with 'circular'; use z"),
         (nn.Sequential(nn.Conv2d(2, 2, 2, padding="same")), "'same' needs a kernel of odd size"),

@@ -215,8 +215,9 @@ def test_hardware_new_does_not_overwrite(falcon: Falcon, tmp_path: Path) -> None
     file = tmp_path / "mine.toml"
     assert falcon("hardware", "new", file)[0] == 0
     code, _, err = falcon("hardware", "new", file)
-    assert (code, "exists already" in err) == (1, True)
+    assert (code, "already exists" in err) == (1, True)
     shown = falcon.json("hardware", "show", file)
+    assert (shown["name"], shown["differs_from_paper"]) == ("mine", {})
     assert {row["tag"] for row in shown["values"] if row["value"] is not None} == {
         "measured", "inferred", "assumed",
     }  # fmt: skip

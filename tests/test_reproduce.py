@@ -90,7 +90,7 @@ def test_results_take_their_places(results: Path) -> None:
     (claims,) = exhibits("claims")
     lost = next(each for each in claims.lines if each.published == 0.57)
     assert lost.ours == pytest.approx(0.1)
-    assert lost.why.endswith("fastest: no difference that these clips show (intervals overlap).")
+    assert lost.why.endswith("fastest: these clips show no difference (intervals overlap).")
     (main,) = exhibits("main-results")
     fastest_row = main.grid.rows[2].cells
     assert fastest_row[0] == "PDS–Fastest"
@@ -155,7 +155,7 @@ def test_rows_give_intervals_seeds_and_teachers() -> None:
     assert rows["balanced"]["seed_numbers"] == [0, 3]
     said = differences(list(rows.values()))
     assert said[0] == "Differ from full lookahead: fastest -3.00 (intervals apart)."
-    assert said[1].endswith("these clips show: balanced.")
+    assert said[1].endswith("no difference from full lookahead: balanced.")
 
 
 def test_page_and_commands(results: Path) -> None:

@@ -47,5 +47,5 @@ def test_a_published_schedule_does_not_fit_fewer_slots() -> None:
 def test_a_networks_own_schedule_is_asked_for_by_name() -> None:
     network, own = built_in("tiny"), dict.fromkeys(built_in("tiny").boundaries, 3)
     assert delays_of("own", network, own) == own
-    with pytest.raises(FalconError, match="trained under no schedule; choose a --schedule"):
+    with pytest.raises(FalconError, match="not trained under a schedule; choose a --schedule"):
         delays_of("own", network, None)

@@ -120,7 +120,7 @@ def test_a_search_from_command_to_figures(method: str, checkpoint: Path, tmp_pat
 
     again = search()
     assert again.exit_code == 1
-    assert "go on with --resume" in str(again.exception)
+    assert "continue with --resume" in str(again.exception)
     content = (out / "result.json").read_bytes()
     (out / "result.json").unlink()
     assert search("--resume").exit_code == 0

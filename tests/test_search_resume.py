@@ -81,7 +81,7 @@ def test_a_line_cut_by_a_kill_is_dropped(tmp_path: Path) -> None:
 def test_the_journal_of_another_search_is_refused(tmp_path: Path) -> None:
     engine = local_engine(SpikingMlp(clips=200))
     small_search(tmp_path, engine)
-    with pytest.raises(FalconError, match="go on with --resume"):
+    with pytest.raises(FalconError, match="continue with --resume"):
         small_search(tmp_path, engine)
     with pytest.raises(FalconError, match="another model, other data or other settings"):
         small_search(tmp_path, engine, resume=True, tau=1.0)

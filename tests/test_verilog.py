@@ -157,7 +157,7 @@ def test_export_writes_a_folder(tmp_path: Path) -> None:
 @needs_tools
 def test_verify_says_what_was_compared(tmp_path: Path) -> None:
     checkpoint = save_cnn(tmp_path / "cnn.safetensors")
-    command = ["verify", "--checkpoint", str(checkpoint), "--clips", "2", "--schedules", "3"]
+    command = ["verify", "--checkpoint", str(checkpoint), "--clips", "2", "--random", "3"]
     done = CliRunner().invoke(app, [*command, "--schedule", "own"])
     assert done.exit_code == 0, done.output
     assert "8 runs, 96 slots compared, 0 with wrong spikes, 0 in a wrong cycle" in done.output

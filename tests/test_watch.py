@@ -69,7 +69,7 @@ def test_ctrl_c_says_how_to_go_on(data: Path, quick: Path, monkeypatch: pytest.M
         patched.setattr(TrainingStep, "__call__", stopping)
         stopped = train(*words)
     assert stopped.exit_code == 130
-    assert stopped.stderr.splitlines()[-1] == "stopped after epoch 2 of qnn; go on with --resume"
+    assert stopped.stderr.splitlines()[-1] == "stopped after epoch 2 of qnn; continue with --resume"
     resumed = train(*words, "--resume")
     assert resumed.exit_code == 0
     assert "continuing at epoch 3\n" in resumed.stderr
@@ -85,7 +85,7 @@ def test_ctrl_c_in_a_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     words = ["search", "--data", "embedded", "--pretrained", "embedded-tiny-t2", "--limit", "2"]
     stopped = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "out")])
     assert stopped.exit_code == 130
-    assert stopped.stderr == "stopped after 4 schedules; go on with --resume\n"
+    assert stopped.stderr == "stopped after 4 schedules; continue with --resume\n"
     assert isinstance(Stopped("here"), KeyboardInterrupt)  # as callers of the library expect
 
 
@@ -104,7 +104,7 @@ def test_a_real_interrupt_ends_with_130(data: Path, quick: Path) -> None:
     running.send_signal(signal.SIGINT)
     said = running.communicate(timeout=120)[1]
     assert running.returncode == 130
-    assert re.search(r"stopped after epoch \d+ of qnn; go on with --resume\n$", said)
+    assert re.search(r"stopped after epoch \d+ of qnn; continue with --resume\n$", said)
     assert "Traceback" not in said
 
 
@@ -162,7 +162,7 @@ def test_a_backend_that_cannot_run_is_one_line(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(layers, "find_spec", lambda name: None)
     absent = CliRunner().invoke(app, [*words, "--schedule", "full"])
     assert isinstance(absent.exception, FalconError)
-    assert "triton is not installed (falcon-snn[gpu])" in str(absent.exception)
+    assert "triton is not installed (pip install 'falcon-snn[gpu]')" in str(absent.exception)
 
 
 def test_ctrl_c_in_a_run(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,4 +174,4 @@ def test_ctrl_c_in_a_run(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     stopped = CliRunner().invoke(app, words)
     assert stopped.exit_code == 130
     last = stopped.stderr.splitlines()[-1]
-    assert last == "stopped in step 'features'; the same command goes on from there"
+    assert last == "stopped in step 'features'; the same command continues from there"

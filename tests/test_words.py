@@ -347,7 +347,7 @@ def test_streams_that_cannot_be(five_words: Path) -> None:
         with pytest.raises(FalconError):
             evaluate_stream(network, "embedded", **bad)
     for words, said in (
-        (["--stream", "--limit", "4"], "goes without"),
+        (["--stream", "--limit", "4"], "does not go with"),
         (["--words", "go"], "add --stream"),
         (["--plot", "x.txt"], ".png"),
     ):

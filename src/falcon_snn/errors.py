@@ -16,6 +16,6 @@ class FalconError(Exception):
 class Stopped(KeyboardInterrupt):
     """Ctrl-C in a job that can be continued: where it stopped, and how to go on."""
 
-    def __init__(self, where: str, go_on: str = "go on with --resume") -> None:
+    def __init__(self, where: str, go_on: str = "continue with --resume") -> None:
         super().__init__(f"{where}; {go_on}")
         self.where = where

@@ -12,16 +12,20 @@ from falcon_snn.errors import FalconError
 def adapt(
     checkpoint: Path = typer.Option(..., help="The checkpoint to start from."),
     schedule: str = typer.Option(
-        ..., help="fastest, balanced, accurate, uniform:D or a JSON file."
+        ..., help="fastest, balanced, accurate, full, uniform:D or a JSON file."
     ),
     out: Path = typer.Option(..., help="Folder for the phases' checkpoints and curves."),
     data: str = options.Data,
-    phases: str = typer.Option("qat,tune,joint", help="Phases in order, separated by commas."),
+    phases: str = typer.Option(
+        "qat,tune,joint", help="In order: qat, tune (neurons alone), joint (both)."
+    ),
     recipe: list[Path] = typer.Option(
         [], help="Recipe for a phase, instead of the shipped one; one per phase, in order."
     ),
     qk_prefix: int | None = options.QkPrefix,
-    epochs: int | None = typer.Option(None, min=1, help="Epochs per phase, instead of its own."),
+    epochs: int | None = typer.Option(
+        None, min=1, help="Epochs of each phase, instead of its recipe's."
+    ),
     seed: int = typer.Option(0, min=0, help="Same seed, same weights on the CPU."),
     devices: int = options.Devices,
     resume: bool = options.Resume,

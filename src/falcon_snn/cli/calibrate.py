@@ -1,4 +1,4 @@
-"""`falcon-snn calibrate`: offsets of a network's scores, and from where on its words count."""
+"""`falcon-snn calibrate`: offsets of a network's scores, and the thresholds of its words."""
 
 from pathlib import Path
 
@@ -17,14 +17,14 @@ def calibrate(
     ),
     hours: float = typer.Option(2.0, help="Hours of sound, made of validation clips."),
     noise: float = typer.Option(20.0, help="Signal-to-noise ratio of that sound in dB."),
-    false_per_hour: float = typer.Option(0.5, min=0.0, help="Most false accepts in an hour."),
+    false_per_hour: float = typer.Option(0.5, min=0.0, help="False accepts to allow in an hour."),
     seed: int = typer.Option(0, min=0, help="Seed of that sound."),
     as_json: bool = JsonFlag,
 ) -> None:
     """Choose score offsets and thresholds of a network on validation clips.
 
-    Offsets are added to the class scores, for all commands; the thresholds are those of `classify`,
-    and of `detect` and `listen`.
+    Offsets are added to the class scores, for all commands. One threshold is for
+    `classify`, the other for `detect` and `listen`.
     """
     from falcon_snn.workflow.calibrating import calibrate as choose
 

@@ -88,4 +88,4 @@ def _draw(raster: Path, model: "Model", file: Path, schedule: str, backend: str)
     word = model.rankings(model.snn.logits(streams, None, backend).softmax(dim=1))[0][0][0]
     title = f"{file.name}: {word} ({schedule} schedule)"
     draw_raster(raster, model.snn, streams, model.delays(schedule), x[0].numpy(), title)
-    notice(f"{raster}: spikes of every stage")
+    notice(f"picture: {raster}")

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -10,6 +11,13 @@ from falcon_snn.cli.output import WATCH, JsonFlag, live_bar, notice, out, print_
 app = typer.Typer(no_args_is_help=True, help="List, download, pack and prepare speech data.")
 
 SourceArgument = typer.Argument(help="'embedded', a path, or a name under $FALCON_DATA.")
+
+# The sets' own lists say testing; every other command says test.
+SplitOption = typer.Option(
+    "validation",
+    help="training, validation or test.",
+    callback=lambda split: "testing" if split == "test" else split,
+)
 
 
 @app.command("list")
@@ -28,11 +36,17 @@ def list_sets(as_json: bool = JsonFlag) -> None:
     print_table(
         "name | words | training | validation | testing | where",
         "{name} | {words} | {training:,} | {validation:,} | {testing:,} | {where}",
-        [none | row | row.get("splits", {}) | {"where": row.get("problem", row["place"])}
-         for row in rows],
+        [none | row | row.get("splits", {}) | {"where": _where(row)} for row in rows],
         unknown="",
     )  # fmt: skip
     out.print(f"gsc: {LICENCE}")
+
+
+def _where(row: dict[str, Any]) -> str:
+    """Where a set is, or what is wrong with it, without a list of what would be right."""
+    place: str = row["place"]
+    problem = row.get("problem", "").partition(";")[0].removeprefix(f"{place}: ")
+    return f"{place}: {problem}" if problem else place
 
 
 @app.command("download")
@@ -96,7 +110,7 @@ def split(
 @app.command("features")
 def features(
     source: str = SourceArgument,
-    split: str = typer.Option("validation", help="training, validation or testing."),
+    split: str = SplitOption,
     as_json: bool = JsonFlag,
 ) -> None:
     """Compute the features of a split once, keep them in the cache, and describe them."""
@@ -114,7 +128,7 @@ def features(
 def spikes(
     data: str = typer.Option(help="'embedded', a path, or a name under $FALCON_DATA."),
     to: Path = typer.Option(..., "--out", help="SSC file (.h5) to write."),
-    split: str = typer.Option("validation", help="training, validation or testing."),
+    split: str = SplitOption,
     seed: int = typer.Option(0, min=0, help="Seed of the nerve's random firing."),
     device: str = typer.Option("auto", help="cpu, cuda, or auto: cuda if there is one."),
     limit: int | None = typer.Option(None, min=1, help="Only this many clips, the first ones."),

@@ -15,9 +15,9 @@ from falcon_snn.hardware.profile import Profile
 def design(
     folder: Path = typer.Option(..., "--out", help="Folder for everything."),
     data: str = options.Data,
-    within_us: float | None = typer.Option(None, help="Longest latency of a design, µs."),
-    within_tiles: int | None = typer.Option(None, help="Most tiles of a design."),
-    within_mj: float | None = typer.Option(None, help="Most energy of an inference, mJ."),
+    within_us: float | None = typer.Option(None, help="Limit of the latency, µs."),
+    within_tiles: int | None = typer.Option(None, help="Limit of the tiles."),
+    within_mj: float | None = typer.Option(None, help="Limit of the energy of an inference, mJ."),
     space: str = typer.Option(
         "default", help="What to choose from: default, tiny or a TOML file of your own."
     ),
@@ -28,7 +28,7 @@ def design(
     ),
     adapt_epochs: int = typer.Option(9, min=1, help="Epochs of the winners' adaptation."),
     recipe: list[str] = typer.Option(
-        [], help="PHASE=FILE, a recipe of your own; phases are qnn and qat; may be repeated."
+        [], help="PHASE=RECIPE, a file or a shipped name; phases are qnn, qat; may be repeated."
     ),
     teacher: list[Path] = options.Teacher,
     noise: float = typer.Option(

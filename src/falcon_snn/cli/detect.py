@@ -57,7 +57,7 @@ def detect(
 ) -> None:
     """Find the words in recordings of any length: when, how sure, how soon it was known.
 
-    With --json every word is one line, and each file ends in a line with what was heard.
+    With --json every word is one line, and each file ends in a summary.
     """
     from falcon_snn.data.audio import read_in_blocks
     from falcon_snn.report.detections_figure import draw_detections
@@ -79,7 +79,9 @@ def detect(
                     summary.show(detection)
                 if plot is not None:
                     if detector.heard_s > LONGEST_PICTURE_S:
-                        raise FalconError(f"{file}: longer than 10 minutes; cut it, or no --plot")
+                        raise FalconError(
+                            f"{file}: longer than 10 minutes; cut it, or leave out --plot"
+                        )
                     pieces.append(piece)
         except KeyboardInterrupt:
             summary.end(stopped=True)

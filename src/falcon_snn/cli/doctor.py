@@ -11,18 +11,18 @@ from rich.text import Text
 
 from falcon_snn.cli.output import JsonFlag, out, print_json
 
-# (module, what it is for, what its absence costs)
+# (module, what it is for, what its absence costs, the extra that brings it)
 _OPTIONAL = (
-    ("triton", "fused GPU kernels", "backend 'triton' cannot run; install falcon-snn[gpu]"),
-    ("ray", "search on several machines", "--engine ray cannot run; install falcon-snn[ray]"),
-    ("plotly", "interactive timelines", "--gantt x.html cannot run; install falcon-snn[plotly]"),
-    ("nicegui", "the studio page", "studio cannot run; install falcon-snn[studio]"),
-    ("nir", "NIR files", "export and --graph F.nir cannot run; install falcon-snn[interchange]"),
-    ("onnx", "ONNX files", "export --format onnx cannot run; install falcon-snn[interchange]"),
-    ("pyosys", "synthesis", "export --synthesise needs yosys; install falcon-snn[rtl]"),
-    ("optuna", "search for networks", "design cannot run; install falcon-snn[design]"),
-    ("PIL", "folders of images", "images cannot be read; install falcon-snn[images]"),
-    ("sounddevice", "the microphone", "listen cannot run; install falcon-snn[listen]"),
+    ("triton", "fused GPU kernels", "backend 'triton' cannot run", "gpu"),
+    ("ray", "search on several machines", "--engine ray cannot run", "ray"),
+    ("plotly", "interactive timelines", "--gantt x.html cannot run", "plotly"),
+    ("nicegui", "the studio page", "studio cannot run", "studio"),
+    ("nir", "NIR files", "export and --graph F.nir cannot run", "interchange"),
+    ("onnx", "ONNX files", "export --format onnx cannot run", "interchange"),
+    ("pyosys", "synthesis", "export --synthesise needs yosys", "rtl"),
+    ("optuna", "search for networks", "design cannot run", "design"),
+    ("PIL", "folders of images", "images cannot be read", "images"),
+    ("sounddevice", "the microphone", "listen cannot run", "listen"),
 )
 
 
@@ -32,8 +32,8 @@ def examine() -> list[dict[str, Any]]:
 
     rows: list[dict[str, Any]] = [
         _row("python", True, platform.python_version()),
-        _row("cpu", True, f"{os.cpu_count()} cores, {platform.machine()}"),
-        _row("torch", True, f"{torch.__version__}, {torch.get_num_threads()} threads"),
+        _row("cpu", True, f"{platform.machine()}, cores: {os.cpu_count()}"),
+        _row("torch", True, f"{torch.__version__}, threads: {torch.get_num_threads()}"),
     ]
     if torch.cuda.is_available():
         memory_gib = torch.cuda.get_device_properties(0).total_memory / 2**30
@@ -43,9 +43,10 @@ def examine() -> list[dict[str, Any]]:
             _row("gpu", False, "none that torch can use",
                  "everything works on the CPU; training real networks takes hours, not minutes")
         )  # fmt: skip
-    for module, purpose, cost in _OPTIONAL:
+    for module, purpose, cost, extra in _OPTIONAL:
         found = importlib.util.find_spec(module) is not None
-        rows.append(_row(module, found, purpose, "" if found else cost))
+        mend = f"{cost}; pip install 'falcon-snn[{extra}]'"
+        rows.append(_row(module, found, purpose, "" if found else mend))
     rows.append(_data_row())
     return rows
 

@@ -27,7 +27,7 @@ def energy(
     split: str = typer.Option("test", help="Clips to use: validation or test."),
     limit: int | None = options.Limit,
     hardware: str | None = options.Hardware,
-    figure: Path | None = typer.Option(None, help="Draw both breakdowns: .png, .svg or .pdf."),
+    plot: Path | None = typer.Option(None, help="Draw both breakdowns: .png, .svg or .pdf."),
     fit: Path | None = typer.Option(
         None, help="Write the profile, fitted to the paper's Medium figures, to this TOML file."
     ),
@@ -53,7 +53,7 @@ def energy(
     if fit is not None:
         check_can_fit(setting)
         demand_file_target(fit)
-    pictures.check(figure)
+    pictures.check(plot)
     asked = schedule or default_schedules(metadata)
     more = {} if search is None else _found(search, network, FOUND)
     measured = measure(
@@ -67,10 +67,10 @@ def energy(
         write_text(fit, profile_toml(fitted_profile(setting, main)))
         notice(f"{fit}: profile fitted to the paper's figures for {setting}")
     title = f"{network.name}, {report['clips']:,} clips, hardware '{profile.name}', per inference"
-    pictures.draw(figure, draw_breakdown, title, report["configurations"])
+    pictures.draw(plot, draw_breakdown, title, report["configurations"])
     show(report, as_json, print_tables)
     if limit is not None:
-        notice("a part of the split only (--limit)")
+        notice("only a part of the split (--limit)")
 
 
 def _found(search: Path, network: "Network", prefix: str) -> "dict[str, Delays]":

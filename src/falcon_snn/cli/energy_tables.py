@@ -24,7 +24,7 @@ def print_tables(report: dict[str, Any]) -> None:
         "{name} | {accuracy:.2f} | {latency_us:.2f} | {arithmetic_mj:.5f} | {analog_mj:.4f} | "
         "{digital_mj:.6f} | {core_mj:.4f} | {edp_nj_s:.2f} | {spikes_per_neuron:.3f} | {front}",
         [row | {"front": "*" if row["on_front"] else ""} for row in rows],
-        box=SIMPLE_HEAD, padding=0,  # ten columns fit a terminal of 80 characters
+        box=SIMPLE_HEAD, show_edge=False, padding=0,  # ten columns fit a terminal of 80 characters
     )  # fmt: skip
     out.print(
         "arithm.: operation counts, all-digital; core: analog and digital; spikes of the QNN: set "

@@ -35,7 +35,9 @@ def evaluate(
         None, min=1, help="With --hardware: how many chips (default: 5)."
     ),
     seed: int = typer.Option(
-        0, min=0, help="Seed: with --hardware of the first chip, with --stream of the recordings."
+        0,
+        min=0,
+        help="With --hardware: number of the first chip; with --stream: seed of the recordings.",
     ),
     one_layer_at_a_time: bool = typer.Option(
         False, "--one-layer-at-a-time", help="With --hardware: also each layer alone on the chip."
@@ -51,7 +53,7 @@ def evaluate(
         None, help="With --stream: the keywords, such as yes,no; the rest are other words."
     ),
     plot: Path | None = typer.Option(
-        None, help="Draw which words are taken for which, the chips, or the stream's curve."
+        None, help="Draw which words are taken for which; or the chips, or the stream's curve."
     ),
     pictures: options.Pictures = options.PictureOptions,
     as_json: bool = JsonFlag,
@@ -65,7 +67,7 @@ def evaluate(
         asked = "--chips" if chips is not None else "--one-layer-at-a-time"
         raise FalconError(f"{asked} is about chips; add --hardware PROFILE")
     if stream and (hardware is not None or qk_prefix is not None or limit is not None):
-        raise FalconError("--stream goes without --hardware, --qk-prefix and --limit")
+        raise FalconError("--stream does not go with --hardware, --qk-prefix or --limit")
     if not stream and (words is not None or hours is not None):
         asked = "--words" if words is not None else "--hours"
         raise FalconError(f"{asked} is about a stream; add --stream")
@@ -128,7 +130,7 @@ def evaluate(
         out.print(" ".join(cells[first : first + 4]))
     notice(f"{found.clips_per_s:,.0f} clips/s")
     if limit is not None:
-        notice("a part of the split only (--limit)")
+        notice("only a part of the split (--limit)")
 
 
 def _facts(file: Path, data: str, split: str, seed: int) -> dict[str, Any]:

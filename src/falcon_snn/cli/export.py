@@ -32,8 +32,8 @@ def export(
 ) -> None:
     """Write the converted network as NIR, SystemVerilog or C, or the QNN as ONNX.
 
-    NIR and ONNX files are read back and compared. SystemVerilog and C come with a test and two
-    expected runs on random inputs; `falcon-snn verify` runs many of the hardware.
+    NIR and ONNX files are read back and compared. SystemVerilog and C come with a
+    test and two runs on random inputs; `falcon-snn verify` does many runs.
     """
     from falcon_snn.workflow.exporting import export_network
 

@@ -1,5 +1,6 @@
 """`falcon-snn hardware`: copy a profile to edit it, or see what one says and from where."""
 
+import json
 from pathlib import Path
 
 import typer
@@ -17,13 +18,14 @@ def new(
     path: Path = typer.Argument(help="The TOML file to write."),
     start: str = typer.Option("paper", "--from", help="The shipped profile to copy."),
 ) -> None:
-    """Copy a shipped profile to a file of your own."""
+    """Copy a shipped profile to a file of your own, which gives it its name."""
     shipped = shipped_profiles()
     if start not in shipped:
         raise FalconError(f"no shipped profile '{start}'; there are: {', '.join(shipped)}")
     if path.exists():
-        raise FalconError(f"{path}: exists already; choose another name or remove it")
-    write_text(path, shipped[start])
+        raise FalconError(f"{path}: already exists; choose another name or remove it")
+    own = f"name = {json.dumps(path.stem)}"
+    write_text(path, shipped[start].replace(f'name = "{start}"', own, 1))
     notice(f"wrote {path}; edit it and pass --hardware {path}")
 
 

@@ -79,11 +79,12 @@ def _whole(setup: Setup, core_us: float, every: int | None, smooth: int | None) 
 
 
 def _print(report: dict[str, Any]) -> None:
+    attends = any(stage["kind"] == "product" for stage in report["stages"])
     print_styled(
-        (report["network"], "bold"), f", T = {report['slots']}, hardware '{report['hardware']}', "
-        f"{report['attention']} attention: core latency ",
+        (report["network"], "bold"), f", T = {report['slots']}, hardware '{report['hardware']}'",
+        f", {report['attention']} attention" if attends else "", ": core latency ",
         (f"{report['core_latency_us']:.2f} µs", "bold"),
-        f" ({report['core_latency_cycles']} cycles)",
+        f" ({report['core_latency_cycles']:,} cycles)",
     )  # fmt: skip
     rivals = [("QNN", "matched_qnn_us"), ("bit-parallel QNN", "bit_parallel_qnn_us"),
               ("QNN that overlaps row groups", "overlapped_qnn_us"),
@@ -91,10 +92,10 @@ def _print(report: dict[str, Any]) -> None:
     line = [f"{name} {report[key]:.2f}" for name, key in rivals if key in report]
     out.print("in µs: " + ", ".join(line))
     parts = report["critical_path_parts_us"]
-    out.print("critical path: " + ", ".join(f"{part} {us:.2f}" for part, us in parts.items()))
+    out.print("critical path, µs: " + ", ".join(f"{part} {us:.2f}" for part, us in parts.items()))
     if "boundaries" in report:
         ready = {stage["name"]: stage for stage in report["stages"]}
-        out.print("slots of each boundary; slack; what one more slot of delay would add (µs)")
+        out.print("first and last slot, slack, and what one more slot of delay adds, all in µs")
         print_table(
             "boundary | delay | first | last | slack | +1 delay",
             "{name} | {delay} | {first_ready_us:.2f} | {last_ready_us:.2f} | {slack_us:.2f} | "

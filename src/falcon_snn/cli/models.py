@@ -25,7 +25,7 @@ def models(as_json: bool = JsonFlag) -> None:
         " | {latency_us:.2f} | {streamed_latency_us:.2f}",
         rows,
     )
-    out.print("µs: core latency on the paper's chip, its attention serial or streamed")
+    out.print("T: slots; p: Q/K prefix; µs: core latency on the paper's chip, serial or streamed")
 
 
 def _facts(one: "Pretrained") -> dict[str, Any]:

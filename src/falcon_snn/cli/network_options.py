@@ -50,12 +50,12 @@ Limit = typer.Option(None, "--limit", min=1, help="Use only this many clips, eve
 Backend = typer.Option(
     "auto", "--backend", help="What computes: auto, torch, numba, or triton on a GPU; all agree."
 )
-Resume = typer.Option(False, "--resume", help="Go on with the run in --out, if there is one.")
+Resume = typer.Option(False, "--resume", help="Continue the run in --out, if there is one.")
 Devices = typer.Option(
     1, "--devices", min=1, help="GPUs, or processes on the CPU, that share each batch."
 )
 Teacher = typer.Option(
-    [], "--teacher", help="Checkpoint to distil from; repeated: from the mean of their scores."
+    [], "--teacher", help="Checkpoint to distil from; if repeated, the mean of their scores."
 )
 
 

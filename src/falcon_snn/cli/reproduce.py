@@ -33,7 +33,7 @@ def reproduce(
 ) -> None:
     """Set every table, figure and claim of the paper beside ours, and say where they agree.
 
-    With --train, what is behind them is done again on --data; a stopped run goes on.
+    With --train, what is behind them is trained again; a stopped run continues.
     """
     from falcon_snn.report.reproduce import demand_exhibit, exhibits, write_reproduction
 
@@ -66,8 +66,8 @@ def reproduce(
 
 
 def _print(exhibit: "Exhibit") -> None:
-    shown = Table("what", Column("published", justify="right"), Column("ours", justify="right"),
-                  "agreement", title=f"{exhibit.name}: {exhibit.caption}",
+    whose = (Column(name, justify="right", no_wrap=True) for name in ("published", "ours"))
+    shown = Table("what", *whose, "agreement", title=f"{exhibit.name}: {exhibit.caption}",
                   title_justify="left")  # fmt: skip
     for line in exhibit.lines:
         figures = (

@@ -26,13 +26,13 @@ def run(
     pretrained: str | None = options.Pretrained,
     recipe: list[str] = typer.Option(
         [],
-        help="PHASE=FILE, a recipe of your own; phases are qnn, "
+        help="PHASE=RECIPE, a file or a shipped name; phases are qnn, "
         "qat, tune and joint; may be repeated.",
     ),
     epochs: list[str] = typer.Option(
         [], help="PHASE=N, epochs instead of the recipe's; may be repeated."
     ),
-    phases: str = typer.Option(PHASES, help="Phases of the adaptation, separated by commas."),
+    phases: str = typer.Option(PHASES, help="Phases of the adaptation (see adapt)."),
     search_clips: int | None = typer.Option(
         None, min=1, help="Validation clips of the search (default: all)."
     ),

@@ -27,7 +27,7 @@ def search(
     folder: Path = typer.Option(Path("search-out"), "--out", help="Folder for result and journal."),
     method: str = typer.Option("pds", help="pds (the paper) or frontier (the whole front)."),
     tau: float = typer.Option(
-        2.0, help="Least (R - H) / sqrt(R + H) of a step that rescues R clips and harms H."
+        2.0, help="Least score (R - H) / sqrt(R + H) of a step that rescues R clips and harms H."
     ),
     eps: float = typer.Option(0.001, help="Least gain of a step, as a share of the clips."),
     delta_max: int | None = typer.Option(None, help="Longest delay (default 3, at most T)."),
@@ -127,7 +127,7 @@ def plot(
 
     with pictures.drawn():
         for path in write_search_figures(read_result(result), folder or result.parent):
-            out.print(str(path), soft_wrap=True)
+            notice(f"picture: {path}")
 
 
 def _waits(delays: dict[str, int]) -> str:
@@ -163,8 +163,9 @@ def _report(result: dict[str, Any], folder: Path, as_json: bool) -> None:
         out.print("no wait passed the gates: the three names stand for one schedule")
     for pair in distinct_pairs(result):
         out.print(
-            f"{pair['other']} against {pair['one']}: {pair['only_other_right']} clips only the "
-            f"former, {pair['only_one_right']} only the latter, McNemar p = {pair['p']:.2g}"
+            f"{pair['other']} against {pair['one']}: {pair['only_other_right']} clips are right "
+            f"under the former alone, {pair['only_one_right']} under the latter alone "
+            f"(McNemar p = {pair['p']:.2g})"
         )
     for name, row in result.get("held_out", {}).get("chosen", {}).items():
         out.print(

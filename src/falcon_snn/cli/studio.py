@@ -34,7 +34,7 @@ def studio(
     try:
         from falcon_snn.studio.page import serve
     except ImportError:
-        raise FalconError("the studio needs nicegui; install falcon-snn[studio]") from None
+        raise FalconError("the studio needs nicegui; pip install 'falcon-snn[studio]'") from None
     from falcon_snn.hardware.profile import load_profile
     from falcon_snn.studio.front import read_front
     from falcon_snn.studio.guard import is_local

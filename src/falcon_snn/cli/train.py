@@ -38,16 +38,16 @@ def train(
     weight_bits: int | None = typer.Option(
         None, min=2, max=8, help="Bits of an analog weight, such as 3 for xue2020; by default 8."
     ),
-    epochs: int | None = typer.Option(None, min=1, help="Epochs, if not those of the recipe."),
+    epochs: int | None = typer.Option(None, min=1, help="Epochs, instead of the recipe's."),
     seed: int = typer.Option(0, min=0, help="Same seed, same weights on the CPU."),
     devices: int = options.Devices,
     resume: bool = options.Resume,
     init: Path | None = typer.Option(
-        None, help="Start from the weights of this checkpoint; slots and bits may be others."
+        None, help="Start from the weights of this checkpoint; slots and bits may differ."
     ),
     teacher: list[Path] = options.Teacher,
 ) -> None:
-    """Train a QNN or a teacher; a killed run goes on with --resume to the same weights."""
+    """Train a QNN or a teacher; a killed run continues with --resume, to the same weights."""
     from falcon_snn.cli.detect import split_words
     from falcon_snn.data.task import task_classes
     from falcon_snn.workflow.training import train as train_network

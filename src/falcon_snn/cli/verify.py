@@ -16,7 +16,7 @@ def verify(
         None, "--data", help="Test clips of a data set; by default inputs are random numbers."
     ),
     clips: int = typer.Option(2, min=1, help="Inputs, each run under every schedule."),
-    schedules: int = typer.Option(4, min=0, help="Random schedules to run."),
+    random: int = typer.Option(4, min=0, help="Random schedules to run."),
     schedule: list[str] = typer.Option(
         [], "--schedule", help="A schedule beside the random ones; may be repeated."
     ),
@@ -28,7 +28,7 @@ def verify(
     from falcon_snn.workflow.verify import verify as execute
 
     found = execute(
-        file, data, clips=clips, schedules=schedules, named=schedule, profile=profile, seed=seed,
+        file, data, clips=clips, schedules=random, named=schedule, profile=profile, seed=seed,
         watch=WATCH,
     )  # fmt: skip
     ran = found.simulated

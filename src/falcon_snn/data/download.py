@@ -32,7 +32,7 @@ def fetch(url: str, sha256: str, folder: Path, advance: Callable[[int, int], Non
                 part.replace(output_file)
                 return
         raise FalconError(
-            f"{url}: the connection broke {ATTEMPTS} times; the same command goes on from "
+            f"{url}: the connection broke {ATTEMPTS} times; the same command continues at "
             f"{_bytes_of(part)} bytes"
         )
 

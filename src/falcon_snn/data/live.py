@@ -34,7 +34,7 @@ def raw_blocks(pipe: BinaryIO, rate_hz: int = RATE_HZ) -> Iterator[NDArray[np.fl
 
 
 def microphone(device: str | None = None) -> Iterator[NDArray[np.float32]]:
-    """What the microphone hears, at 16 kHz, without end; one that is not there is said at once."""
+    """What the microphone hears, at 16 kHz, without end; a missing one is reported at once."""
     sounddevice = _sounddevice()
     waiting: queue.Queue[NDArray[np.float32]] = queue.Queue(_WAITING)
     lost = 0
@@ -67,7 +67,7 @@ def microphone(device: str | None = None) -> Iterator[NDArray[np.float32]]:
                 try:
                     yield waiting.get(timeout=5)
                 except queue.Empty:
-                    raise FalconError("the microphone gives nothing any more; plug it in") from None
+                    raise FalconError("the microphone has gone silent; plug it in again") from None
                 if lost:
                     log.warning("too slow: %.1f s of sound were lost", lost * BLOCK_S)
                     lost = 0

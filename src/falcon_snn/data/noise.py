@@ -26,7 +26,7 @@ _AT_ONCE = 256
 
 
 def demand_ratio(snr_db: float) -> None:
-    """Refuse what is no signal-to-noise ratio; long jobs ask before they begin."""
+    """Refuse what is not a signal-to-noise ratio; long jobs ask before they begin."""
     if not abs(snr_db) <= LIMIT_DB:
         raise FalconError(f"--noise is {snr_db}; give a ratio from -100 to 100 dB")
 

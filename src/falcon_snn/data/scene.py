@@ -33,7 +33,7 @@ class Spoken:
     clip_end_s: float
 
     def later(self, by_s: float) -> "Spoken":
-        """The same in a recording in which the scene begins so late."""
+        """The same in a recording in which the scene begins this much later."""
         times = (self.start_s, self.end_s, self.clip_start_s, self.clip_end_s)
         return Spoken(self.word, *(by_s + time_s for time_s in times))
 
@@ -50,7 +50,7 @@ def scenes(
     waves: Waves, noise: NDArray[np.float32], keywords: Sequence[str], *, count: int,
     snr_db: float | None, seed: int = 0,
 ) -> Iterator[Scene]:  # fmt: skip
-    """Scenes of 30 s each, to be heard one after the other; no ratio is no noise."""
+    """Scenes of 30 s each, to be heard one after the other; without a ratio, no noise."""
     labels = waves.labels.numpy()
     wanted = np.isin(labels, [waves.words.index(word) for word in keywords])
     kinds = [np.flatnonzero(wanted), np.flatnonzero(~wanted)]

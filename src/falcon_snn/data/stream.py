@@ -1,7 +1,7 @@
 """Sound as it comes: log-mel frames computed once each, windows of one second, bounded memory.
 
 A window equals the features of the same second as a clip of its own: frames lie at the same
-samples, and only the normalisation, which is the window's own, is done anew.
+samples, and only the normalisation, which is the window's own, is done again.
 """
 
 from dataclasses import dataclass

@@ -41,7 +41,7 @@ _ZEROS = 10  # every tenth piece of silence is digital
 def task_classes(words: Sequence[str], *, unknown: bool, silence: bool) -> tuple[str, ...]:
     """The classes of a task: its words in order, then what is none of them."""
     if taken := sorted(set(words) & set(NO_WORDS)):
-        raise FalconError(f"'{taken[0]}' is no word; leave it out and add --{taken[0]}")
+        raise FalconError(f"'{taken[0]}' is not a word; leave it out and add --{taken[0]}")
     if len(set(words)) != len(words):
         raise FalconError("--words names a word twice")
     return (*sorted(words), *([SILENCE] if silence else []), *([UNKNOWN] if unknown else []))

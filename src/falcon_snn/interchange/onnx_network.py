@@ -102,7 +102,9 @@ def write_onnx(
     network: nn.Module
     if with_features:
         if snn.network.source.input != (FRAMES, BANDS, 1):
-            raise FalconError(f"network '{snn.network.name}' takes no sound; no --with-features")
+            raise FalconError(
+                f"network '{snn.network.name}' takes no sound; leave out --with-features"
+            )
         network, lengths = _Hearing(snn), None
         fed = sample_waves()
         features = exact_log_mel(fed)

@@ -162,7 +162,9 @@ class StageWriter:
     def _fire(self, op: Op, x: _Value) -> _Value:
         if spiking(op.layer):
             kind = type(op.layer).__name__
-            raise FalconError(f"layer '{op.name}': {kind} neurons leak or reset anew; use ReLU")
+            raise FalconError(
+                f"layer '{op.name}': {kind} neurons have rules of their own; use ReLU"
+            )
         if not x.terms:
             if x.stage == self.source:
                 raise FalconError(f"layer '{op.name}' is a ReLU of the inputs; leave it out")

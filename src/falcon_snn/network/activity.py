@@ -43,7 +43,7 @@ def network_energy(
 
 
 def least_energy(network: Network, delays: Mapping[str, int], profile: Profile) -> Energy:
-    """The least that an inference costs: the arrays are read in every slot, whatever spikes."""
+    """The least that an inference costs: the arrays are read in every slot, spikes or not."""
     firing = [stage.name for stage in network.inner_stages if stage.emits == "spikes"]
     layers = [
         _layer(stage, suffix) for stage in network.inner_stages for suffix, _, _ in stage.products

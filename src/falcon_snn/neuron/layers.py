@@ -112,7 +112,7 @@ def choose_layer_backend(backend: str, device: torch.device) -> str:
         raise FalconError(f"backend 'numba' runs on the CPU; these spikes are on {device.type}")
     if backend == "triton" and find_spec("triton") is None:
         raise FalconError(
-            "backend 'triton' cannot run: triton is not installed (falcon-snn[gpu]); "
+            "backend 'triton' cannot run: triton is not installed (pip install 'falcon-snn[gpu]'); "
             "choose --backend torch or numba"
         )
     return backend

@@ -53,11 +53,11 @@ def draw_sharing(path: Path, points: Sequence[SharingPoint], title: str) -> None
             )  # fmt: skip
         axis.set(xlabel="analog tiles", ylabel=unit)
         axis.margins(0.12)
-        for line in (axis.xaxis, axis.yaxis):
-            _plain_log_ticks(line)
+        _plain_log_ticks(axis.xaxis, few=True)
+        _plain_log_ticks(axis.yaxis, few=one_column())
         _finish(axis)
         axis.legend(frameon=False, fontsize=9)
-    figure.suptitle(f"{title}: tokens that share one copy (numbers at the points)", fontsize=11)
+    figure.suptitle(f"{title}; numbers: tokens that share one copy of the arrays", fontsize=11)
     figure.tight_layout()
     save_figure(figure, path, [point._asdict() for point in points])
 
@@ -81,13 +81,13 @@ def _latencies(point: SweepPoint) -> dict[str, float]:
     return {name: getattr(point, name) for name, *_ in _LINES}
 
 
-def _plain_log_ticks(line: Any) -> None:
-    """Whole numbers at 1, 2 and 5 of each decade; fewer for many decades or little room."""
+def _plain_log_ticks(line: Any, *, few: bool) -> None:
+    """Whole numbers at 1, 2 and 5 of each decade; fewer for many decades or wide numbers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     low, high = line.get_view_interval()
     many = high / max(low, 1e-12) > 500
-    few = (1.0, 3.0) if one_column() else (1.0, 2.0, 5.0)
-    line.set_major_locator(LogLocator(subs=(1.0,) if many else few))
+    some = (1.0, 3.0) if few else (1.0, 2.0, 5.0)
+    line.set_major_locator(LogLocator(subs=(1.0,) if many else some))
     line.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
     line.set_minor_formatter(NullFormatter())

@@ -79,7 +79,7 @@ def draw_designs(
     with drawing(path, 8.4, 4.8) as figure:
         axis = figure.subplots()
         for state, colour, label in (
-            ("pruned", SOFT, "ended early (lower edge: lower)"),
+            ("pruned", SOFT, "ended early (at the lower edge: below it)"),
             ("complete", _BLUE, "fully trained"),
         ):  # fmt: skip
             for family, marker in (("kestrel", "o"), ("falcon", "^")):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from falcon_snn.report.results import PAPER_DATA, Result
+from falcon_snn.report.results import Result, paper_data
 from falcon_snn.report.results_table import mean_test, test_interval, test_range
 
 EXACT, CLOSE, DIFFERS, OTHER = "exact", "within 2 %", "differs", "other data"
@@ -152,4 +152,5 @@ def data_of(found: Sequence[Result]) -> str:
     """On what ours was measured, and on what the paper's."""
     if not found:
         return ""
-    return f"Ours on {found[0].data} ({found[0].words} words), the paper’s on {PAPER_DATA}."
+    theirs = paper_data(found[0].setting)
+    return f"Ours on {found[0].data} ({found[0].words} words), the paper's on {theirs}."

@@ -1,7 +1,8 @@
 """A stage graph as a picture: a band per block, a box per layer, from left to right."""
 
+import math
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from falcon_snn.pipeline.graph import INPUT, Graph, TimedStage
 from falcon_snn.report.style import check_picture, save_figure
@@ -20,10 +21,7 @@ class Box(NamedTuple):
     kind: str
     sizes: str
     after: tuple[str, ...]
-
-    @property
-    def block(self) -> str:
-        return self.name.rpartition(".")[0]
+    block: str  # stages of one block stand together
 
 
 def boxes(graph: Graph) -> list[Box]:
@@ -34,6 +32,7 @@ def boxes(graph: Graph) -> list[Box]:
         for stage in graph.stages
         if stage.kind == "analog" and users.count(stage.name) == 1
     }
+    blocks = {stage.block for stage in graph.stages if stage.name not in arrays}
     found = []
     for stage in graph.stages:
         if stage.name in arrays:
@@ -45,7 +44,9 @@ def boxes(graph: Graph) -> list[Box]:
             for name in stage.after
             for before in (arrays[name].after if name in arrays else (name,))
         ]
-        found.append(Box(stage.name, stage.kind, sizes, tuple(dict.fromkeys(after))))
+        # block0 ends what block0.first begins
+        block = stage.name if stage.name in blocks else stage.block
+        found.append(Box(stage.name, stage.kind, sizes, tuple(dict.fromkeys(after)), block))
     return found
 
 
@@ -71,14 +72,18 @@ def draw_graph(path: Path, graph: Graph) -> None:
     width = max(x for x, _ in places.values()) + 1
     figure = Figure(figsize=(1.6 * width + 0.6, 0.75 * lines + 0.6), dpi=110)
     axis = figure.add_axes((0, 0, 1, 1))
+    axis.set_xlim(-0.6, width - 0.3)
+    axis.set_ylim(lines - 0.6, -0.8)
+    drawn = {}
     for box in found:
-        x, y = places[box.name]
         label = box.name.rpartition(".")[2]
-        axis.text(
-            x, y, f"{label}\n{box.sizes}" if box.sizes else label, ha="center", va="center",
-            fontsize=7.5, zorder=3,
+        drawn[box.name] = axis.text(
+            *places[box.name], f"{label}\n{box.sizes}" if box.sizes else label, ha="center",
+            va="center", fontsize=7.5, zorder=3,
             bbox={"boxstyle": "round,pad=0.35", "fc": _COLOURS[box.kind], "ec": "#8090a0"},
         )  # fmt: skip
+    for box in found:
+        x, y = places[box.name]
         for name in box.after:
             if name == INPUT:
                 continue
@@ -87,20 +92,32 @@ def draw_graph(path: Path, graph: Graph) -> None:
             axis.annotate(
                 "", (x, y), (from_x, from_y), zorder=1,
                 arrowprops={"arrowstyle": "-|>", "color": "#9aa5b1" if y == from_y else "#c3ccd5",
-                            "shrinkA": 20, "shrinkB": 32,
+                            "shrinkA": 0, "shrinkB": _reach(drawn[name], drawn[box.name]),
                             "connectionstyle": f"arc3,rad={-0.18 if skips else 0}"},
             )  # fmt: skip
     for block in dict.fromkeys(box.block for box in found):
         top = min(places[box.name][1] for box in found if box.block == block)
         axis.text(-0.55, top - 0.45, block or graph.name, fontsize=9, fontweight="bold")
-    axis.set_xlim(-0.6, width - 0.3)
-    axis.set_ylim(lines - 0.6, -0.8)
     axis.axis("off")
     save_figure(
         figure, path,
         [{"stage": b.name, "kind": b.kind, "after": " ".join(b.after), "sizes": b.sizes}
          for b in found],
     )  # fmt: skip
+
+
+def _reach(start: Any, end: Any) -> float:
+    """Points from the middle of a box to its edge, on the way from another."""
+    one, other = start.get_window_extent(), end.get_window_extent()
+    across = abs(one.x0 + one.x1 - other.x0 - other.x1) / 2
+    along = abs(one.y0 + one.y1 - other.y0 - other.y1) / 2
+    pad = 4.0  # of the box around its text, and a little air
+    sides = [
+        (size * 72 / end.figure.dpi / 2 + pad) * math.hypot(across, along) / way
+        for size, way in ((other.width, across), (other.height, along))
+        if way
+    ]
+    return min(sides, default=pad)
 
 
 def _places(found: list[Box]) -> tuple[dict[str, tuple[float, float]], float]:

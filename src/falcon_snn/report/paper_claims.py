@@ -56,6 +56,6 @@ def _loss(found: Measurements, points: float, setting: str, better: str, worse: 
     what = f"{setting}: accuracy lost from {better} to {worse}"
     if verdict is None:
         return other_line(what, points, None, "points")
-    said = "a difference" if verdict.differs else "no difference that these clips show"
+    said = f"these clips show {'a' if verdict.differs else 'no'} difference"
     why = f"{setting}, our {better} and {worse}: {said} ({verdict.why})."
     return other_line(what, points, verdict.points, "points", why)

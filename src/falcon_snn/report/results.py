@@ -37,7 +37,6 @@ from falcon_snn.pipeline.timing import time_qnn, time_snn
 from falcon_snn.report.energy_form import read_beside_the_paper
 
 FORMAT = "falcon result 1"
-PAPER_DATA = "v2, 35 words"  # GSC; its SSC has 35 words, too
 _OTHER_KINDS = ("search-", "energy-")
 MAIN = ("qnn", "full", "fastest", "balanced", "accurate")
 
@@ -114,6 +113,11 @@ class Result:
         if self.delays is None:
             return time_qnn(graph, profile).core_us
         return time_snn(graph, self.delays, profile).core_us
+
+
+def paper_data(setting: str) -> str:
+    """What the paper's accuracies of a setting were measured on."""
+    return "SSC, 35 words" if setting.startswith("ssc") else "GSC v2, 35 words"
 
 
 def results_folder() -> Path:

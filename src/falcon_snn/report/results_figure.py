@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from falcon_snn.errors import FalconError
 from falcon_snn.report.published import MAIN_RESULTS, QK_PREFIX
-from falcon_snn.report.results import PAPER_DATA, Result, of
+from falcon_snn.report.results import Result, of, paper_data
 from falcon_snn.report.results_table import mean_test, test_interval
 from falcon_snn.report.style import INK, SOFT, drawing, shared_legend
 
@@ -90,7 +90,7 @@ def draw_results(path: Path, results: Sequence[Result], setting: str) -> None:
         paper = _paper(setting, limit_us)
         worst = min(place.percent for place in ours)
         least = min([worst, *(each for _, each in paper if each > worst - _NEAR)]) - 0.3
-        _draw_paper(axis, paper, least)
+        _draw_paper(axis, paper, least, setting)
         for place in [each for each in best if each in ours]:  # the others have their names
             axis.annotate(
                 _words(place.name), (place.latency_us, place.percent), xytext=(-5, 3), ha="right",
@@ -161,10 +161,12 @@ def _draw_chance(axis: Any, results: Sequence[Result]) -> None:
                       fontsize=7, color=SOFT, xycoords=axis.get_yaxis_transform())  # fmt: skip
 
 
-def _draw_paper(axis: Any, rows: Sequence[tuple[float, float]], least: float) -> None:
+def _draw_paper(axis: Any, rows: Sequence[tuple[float, float]], least: float, setting: str) -> None:
     """The paper's points; one that lies below the picture is named at its lower edge."""
     if rows:
-        axis.plot(*zip(*rows, strict=True), "^", color=SOFT, label=f"the paper's ({PAPER_DATA})")
+        axis.plot(
+            *zip(*rows, strict=True), "^", color=SOFT, label=f"the paper's ({paper_data(setting)})"
+        )
     for us, percent in rows:
         if percent < least:
             axis.annotate(

@@ -5,7 +5,7 @@ from statistics import mean
 from typing import Any, NamedTuple
 
 from falcon_snn.report.published import MAIN_RESULTS, QK_PREFIX
-from falcon_snn.report.results import MAIN, PAPER_DATA, Result, of
+from falcon_snn.report.results import MAIN, Result, of, paper_data
 from falcon_snn.search.statistics import mcnemar, welch, wilson
 
 _CHANCE = 0.05  # a difference is one if chance would give it less often than this
@@ -28,7 +28,7 @@ def differences(rows: Sequence[dict[str, Any]]) -> list[str]:
     none = [name for name, row in compared.items() if not row["differs"]]
     lines = [f"Differ from full lookahead: {', '.join(real)}."] if real else []
     if none:
-        lines.append(f"No difference from full lookahead that these clips show: {', '.join(none)}.")
+        lines.append(f"These clips show no difference from full lookahead: {', '.join(none)}.")
     return lines
 
 
@@ -84,7 +84,7 @@ def _row(
         "teachers": ours.teachers if ours else None,
         "paper_test_percent": paper_percent,
         "paper_latency_us": paper_us,
-        "paper_data": None if paper_percent is None else PAPER_DATA,
+        "paper_data": None if paper_percent is None else paper_data(setting),
     }
 
 

@@ -189,5 +189,5 @@ def _read(path: Path, kind: Any) -> Any:
 def _record(path: Path, run: Path, step: str) -> Any:
     record = read_json(path)
     if isinstance(record, dict) and "files" not in record:
-        raise FalconError(f"{run}: step '{step}' is not done; go on with `falcon-snn run`")
+        raise FalconError(f"{run}: step '{step}' is not done; continue with `falcon-snn run`")
     return shaped(record, _StepRecord, path)

@@ -132,22 +132,24 @@ def _representative(axis: Any, result: Row) -> None:
     singles = single_changes(result)
     start, delays, found = result["evaluated"][0], _short_delays(singles), representatives(result)
     colours = (_GREEN, _RED) if len(found) == 2 else (_GREEN, SOFT, _RED)
+    ends: list[tuple[float, str, str]] = []
     for (boundary, why), colour, shift in zip(
         found.items(), colours, (-0.03, 0.0, 0.03), strict=False
     ):
         rows = [start, *(singles[boundary, delay] for delay in delays)]
         _accuracy_line(axis, [delay + shift for delay in (1, *delays)], rows, colour)
-        # Named where they end: their colours are of this panel alone.
         label = f"{boundary}\n({why})" if why else boundary
+        ends.append((100 * rows[-1]["accuracy"], label, colour))
+    # Named where they end, since their colours are of this panel alone; but not on each other.
+    low, high = axis.get_ylim()
+    free = low
+    for end, label, colour in sorted(ends):
+        place = max(end, free)
+        free = place + 0.14 * (high - low)
         axis.annotate(
-            label,
-            (len(delays) + 1 + shift, 100 * rows[-1]["accuracy"]),
-            xytext=(6, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=8,
-            color=colour,
-        )
+            label, (len(delays) + 1.03, place), xytext=(6, 0), textcoords="offset points",
+            va="center", fontsize=8, color=colour,
+        )  # fmt: skip
     axis.set(
         xlabel="delay of this boundary alone (slots)", ylabel="accuracy (%)", xticks=[1, *delays]
     )

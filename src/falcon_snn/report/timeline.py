@@ -172,7 +172,8 @@ def _write_picture(path: Path, title: str, timings: Mapping[str, Timing]) -> Non
     end_us = max(timing.core_us for timing in timings.values())
     axes[-1].set_xlim(0, end_us * 1.02)
     axes[-1].set_xlabel("time (µs)")
-    handles = [Patch(color=colour, label=kind) for kind, colour in COLOURS.items()]
+    kinds = {bar.kind for found in drawn.values() for bar in found}
+    handles = [Patch(color=COLOURS[kind], label=kind) for kind in COLOURS if kind in kinds]
     # At the left, where a phone that shows a part of the picture shows it, too.
     inch = 1 / figure.get_figheight()
     top = 1 - (0.35 * inch if title else 0.0)
@@ -218,7 +219,9 @@ def timeline_figure(title: str, timings: Mapping[str, Timing]) -> Any:
     try:
         from plotly.graph_objects import Figure
     except ImportError:
-        raise FalconError("an .html timeline needs plotly; install falcon-snn[plotly]") from None
+        raise FalconError(
+            "an .html timeline needs plotly; pip install 'falcon-snn[plotly]'"
+        ) from None
     figure = Figure(timeline_spec(timings))
     return figure.update_layout(title=title, template="plotly_white")
 

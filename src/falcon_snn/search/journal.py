@@ -55,7 +55,7 @@ class Journal:
         header = {"format": _FORMAT, "inputs": fingerprint(facts)}
         if path.exists() and not resume:
             raise FalconError(
-                f"{path}: a search has begun here; go on with --resume or choose another --out"
+                f"{path}: a search has begun here; continue with --resume or choose another --out"
             )
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

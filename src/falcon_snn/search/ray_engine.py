@@ -57,7 +57,7 @@ def ray_cluster(
     try:
         import ray
     except ImportError:
-        raise FalconError("--engine ray needs Ray; install falcon-snn[ray]") from None
+        raise FalconError("--engine ray needs Ray; pip install 'falcon-snn[ray]'") from None
     if workers < 1:
         raise FalconError(f"--workers is {workers}; it must be 1 or more")
     local = {} if address else {"num_cpus": workers, "include_dashboard": False}

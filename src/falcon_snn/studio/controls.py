@@ -325,7 +325,10 @@ class DelayControls:
         self.list.clear()
         self.rows = {}
         with self.list:
-            for group, names in groupby(state.delays, key=_group):
+            blocks = {_group(name) for name in state.delays}  # block0 ends what block0.first begins
+            for group, names in groupby(
+                state.delays, key=lambda name: name if name in blocks else _group(name)
+            ):
                 with ui.element("section").props(f'aria-label="{group}"'):
                     with ui.element("div").classes("delay head"):
                         ui.label(group).classes("group")

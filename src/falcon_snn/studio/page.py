@@ -82,7 +82,7 @@ class Page:
         self._build()
         self._show(renew_address=bool(query) and refused is None)
         if refused is not None:
-            self._say(f"This link does not fit, so the page starts anew: {refused}")
+            self._say(f"This link does not fit, so the page starts afresh: {refused}")
 
     @property
     def state(self) -> StudioState:

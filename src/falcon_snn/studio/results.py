@@ -127,10 +127,10 @@ class SamplePanel:
         with ui.card().classes("panel"):
             ui.label("On a sample of clips").classes("panel-title")
             self.text = ui.label("…").props('role="status" data-result="accuracy"')
-            self.chip = ui.switch("On a chip as this hardware makes it", on_change=switched)
+            self.chip = ui.switch("On a sampled chip of this hardware", on_change=switched)
             self.chip_text = ui.label("").props('role="status" data-result="chip"')
             with ui.element("div").classes("w-full") as self.changed:
-                ui.label("Share of each stage's spike bytes that differ from delay 1 everywhere")
+                ui.label("Share of each stage's spike trains that differ from those under delay 1")
                 self.plot = ui.plotly({"data": [], "layout": {}}).classes("w-full")
                 self.plot.props('role="img" aria-label="Changed spikes per stage"')
         self.decline("…")
@@ -260,7 +260,7 @@ class ComparisonPanel:
                     self.back = ui.button("swap", icon="swap_horiz", on_click=back).props(plain)
                     self.unpin = ui.button("unpin", icon="close", on_click=unpin).props(plain)
             self.text = ui.label(
-                "Pin a state, change something, and see here what became of it."
+                "Pin a state, change something, and see the difference here."
             ).classes("remark")
             self.table = ui.table(
                 columns=[

@@ -224,7 +224,7 @@ def demand_same_network(path: Path | str, found: Network, wanted: Network) -> No
     pairs = zip_longest(found.stages, wanted.stages)
     one, other = next((one, other) for one, other in pairs if one != other)
     demand_same(path, "network: stage", one and one.name, other and other.name)
-    raise FalconError(f"{path}: made with a different stage '{one.name}'")
+    raise FalconError(f"{path}: made with another stage '{one.name}'")
 
 
 def demand_same(path: Path | str, what: str, found: Any, wanted: Any) -> None:
@@ -236,15 +236,15 @@ def demand_same(path: Path | str, what: str, found: Any, wanted: Any) -> None:
             if found.get(key) != wanted.get(key):
                 what, found, wanted = f"{what} '{key}'", found.get(key), wanted.get(key)
                 break
-    raise FalconError(f"{path}: made with a different {what} ({found}; asked for: {wanted})")
+    raise FalconError(f"{path}: made with {what} {found}, not {wanted}")
 
 
 def demand_words(path: Path | str, found: tuple[str, ...], wanted: tuple[str, ...]) -> None:
     """Refuse a checkpoint of other classes; name some, since all would make too long a line."""
     if found != wanted:
         only = sorted(set(found) ^ set(wanted))[:3]
-        more = f"{len(wanted)}, only one has {', '.join(only)}" if only else "another order"
-        demand_same(path, "list of classes", f"{len(found)} classes", more)
+        some = f"{len(wanted)} (only one has {', '.join(only)})" if only else "in this order"
+        raise FalconError(f"{path}: made with {len(found)} classes, not {some}")
 
 
 def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

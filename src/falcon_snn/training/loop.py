@@ -165,7 +165,9 @@ class _State:
         first = total.clone()
         torch.distributed.broadcast(first, src=0)
         if not torch.equal(first, total):
-            raise FalconError("the processes no longer hold the same weights; go on with --resume")
+            raise FalconError(
+                "the processes no longer hold the same weights; continue with --resume"
+            )
 
     def end_epoch(self, **figures: float) -> EpochResult:
         """Count the epoch and write best, curves and last, in an order that a kill cannot harm."""

@@ -83,7 +83,7 @@ def _validation(
     """Scores and labels of validation clips; silence is among them, for any network."""
     examples = examples_for(source, "validation", model.classes)
     if examples.words != model.classes:
-        raise FalconError(f"{source}: its classes are not the {len(model.classes)} of the network")
+        raise FalconError(f"{source}: its classes are not the network's {len(model.classes)}")
     x, labels = examples.x, examples.labels
     if not set(NO_WORDS) & set(model.classes):
         pieces = silence(source, "validation", round(SHARE * len(x)))

@@ -133,7 +133,7 @@ def import_optuna() -> Any:
     try:
         import optuna
     except ImportError:
-        raise FalconError("design needs Optuna; install falcon-snn[design]") from None
+        raise FalconError("design needs Optuna; pip install 'falcon-snn[design]'") from None
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     # Its file journal works well, but is still called experimental.
     warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
@@ -204,7 +204,7 @@ def _train(
         if epoch not in _reported(trial):
             trial.report(scores["score"], epoch)
         if trial.should_prune():
-            raise optuna.TrialPruned(f"score {scores['score']:.2f} % after {epoch} epochs, ended")
+            raise optuna.TrialPruned(f"score {scores['score']:.2f} % after epoch {epoch}, ended")
 
     torch.manual_seed(contest.seed * 1_000_003 + candidate.number)
     start = Start(Qnn(candidate.network), None, contest.teachers, contest.fingerprint)

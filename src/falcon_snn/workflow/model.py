@@ -127,7 +127,7 @@ class Model:
     ) -> Rule:  # fmt: skip
         """When a word of a stream counts as heard; the threshold is its own, if it has one.
 
-        A network that learnt from streams what is no word needs no averaging.
+        A network with classes for what is not a word was trained on streams and needs no averaging.
         """
         if smooth_ms is None:
             smooth_ms = every_ms if {*NO_WORDS} <= {*self.classes} else Rule().smooth_ms

@@ -167,7 +167,7 @@ def delays_of(schedule: str, network: Network | Graph, own: Mapping[str, int] | 
     """The delays that a schedule means for a network; 'own' is what it was trained under."""
     if schedule == "own":
         if own is None:
-            raise FalconError("this network was trained under no schedule; choose a --schedule")
+            raise FalconError("this network was not trained under a schedule; choose a --schedule")
         return dict(own)
     return parse_delays(schedule, network.boundaries, network.slots, PUBLISHED.get(network.name))
 

@@ -74,7 +74,7 @@ def load_split(
     examples = examples_for(source, SPLITS[split], words)
     if words is not None and tuple(examples.words) != tuple(words):
         raise FalconError(
-            f"{data}: its {len(examples.words)} classes are not the {len(words)} of the network"
+            f"{data}: its {len(examples.words)} classes are not the network's {len(words)}"
         )
     keep: Sequence[int] = range(len(examples))
     if limit is not None and limit < len(examples):

@@ -151,7 +151,7 @@ class Run:
             if unsure:
                 raise FalconError(
                     f"{folder}: step '{step.name}' was cut off here, and {min(unsure)} may be its "
-                    "own or yours; delete this folder to start the step anew"
+                    "own or yours; delete this folder to start the step again"
                 )
             _remove(folder, there - foreign)
         working = {"inputs": inputs, "beside": sorted(foreign), "unsure": sorted(unsure)}
@@ -193,7 +193,7 @@ def execute_steps(
             seconds = job.execute(step)
         except KeyboardInterrupt as stop:
             where = stop.where if isinstance(stop, Stopped) else f"stopped in step '{step.name}'"
-            raise Stopped(where, "the same command goes on from there") from None
+            raise Stopped(where, "the same command continues from there") from None
         watch.notice(f"    {seconds:.1f} s")
 
 

@@ -116,9 +116,9 @@ def read_recipe(
     """The recipe of a phase; of a shipped one, only what fits the data and the classes.
 
     Those are made for sound: speed, noise and streams need recordings, masks need a time axis.
-    With classes for what is no word, a network learns to hear streams, and no answer is softened:
-    smoothing and mixup make all sure answers equally sure, and then no threshold tells a word from
-    what sounds like it.
+    With classes for what is not a word, a network learns to hear streams, and no answer is
+    softened: smoothing and mixup make all sure answers equally sure, and then no threshold tells a
+    word from what sounds like it.
     """
     recipe = load_recipe(source, epochs)
     if recipe.spiking != (name in PHASES):
@@ -225,7 +225,7 @@ def train(
     resume: bool = False, init: Path | None = None, teachers: Sequence[Path] = (),
     classes: Sequence[str] | None = None, weight_bits: int | None = None, watch: Watch = SILENT,
 ) -> EpochResult:  # fmt: skip
-    """Train a QNN (or a teacher) into a folder; a killed run goes on with `resume`.
+    """Train a QNN (or a teacher) into a folder; a killed run continues with `resume`.
 
     `network` is a built-in name, "teacher", FILE.py:FUNCTION, or a QNN such as `from_torch` gives.
     `classes` are those of `data.task.task_classes`; by default all words of the data.

@@ -55,7 +55,7 @@ class Workers:
                 return [future.result() for future in futures]
             except BrokenProcessPool:
                 raise FalconError(
-                    "a worker was killed (out of memory?); go on with --resume"
+                    "a worker was killed (out of memory?); continue with --resume"
                 ) from None
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
@@ -72,4 +72,4 @@ class Workers:
                 raise error.cause from None
             except ray.exceptions.RayError as error:
                 line = str(error).strip().splitlines()[0]
-                raise FalconError(f"a Ray worker died ({line}); go on with --resume") from None
+                raise FalconError(f"a Ray worker died ({line}); continue with --resume") from None

@@ -75,7 +75,7 @@ def write_c(
 
 
 def noise_clips(program: Program) -> NDArray[np.int16] | NDArray[np.int8]:
-    """Two clips that are no data: noise that swells and falls, or random inputs."""
+    """Two clips that are not data: noise that swells and falls, or random inputs."""
     if program.sound:
         noise = pink_noise(2 * CLIP_SAMPLES).reshape(2, CLIP_SAMPLES)
         swell = np.hanning(CLIP_SAMPLES).astype(np.float32) ** 4
