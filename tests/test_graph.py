@@ -57,6 +57,13 @@ def test_written_graphs_are_read_back(graph: Graph) -> None:
         assert read_graph(file) == graph
 
 
+def test_a_graph_of_any_name_is_read_back(tmp_path: Path) -> None:
+    graph = Graph('the "fast" one, a\\b, 速い', 7, layer("a", "input", 10, 10))
+    file = tmp_path / "graph.toml"
+    file.write_text(graph_toml(graph), encoding="utf-8")
+    assert read_graph(file) == graph
+
+
 def test_stages_may_be_given_in_any_order() -> None:
     first, second = layer("a", "input", 10, 10), layer("b", "a", 10, 10)
     shuffled = Graph("g", 7, (*second, *first))

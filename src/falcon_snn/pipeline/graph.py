@@ -12,6 +12,7 @@ One graph serves the spiking network and its quantised twin. A stage is one of
 The reserved name `input` is the source, whose slots are all ready at time 0.
 """
 
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import MISSING, dataclass, fields
@@ -65,6 +66,11 @@ class TimedStage:
         """The part of the name before its last dot: stages of one block share it."""
         return self.name.rpartition(".")[0]
 
+    @property
+    def layer(self) -> str:
+        """The layer's name: that of its array without the suffix."""
+        return self.name.removesuffix(".array")
+
 
 @dataclass(frozen=True)
 class Graph:
@@ -108,8 +114,9 @@ class Graph:
 
 
 def layer(
-    name: str, after: str, inner: int, columns: int, copies: int = 1, *, lookahead: bool = False
-) -> tuple[TimedStage, TimedStage]:
+    name: str, after: str, inner: int = 1, columns: int = 1, copies: int = 1, *,
+    lookahead: bool = False,
+) -> tuple[TimedStage, TimedStage]:  # fmt: skip
     """An analog layer and the neurons after it: the stages `NAME.array` and `NAME`."""
     array = TimedStage(
         f"{name}.array", "analog", (after,), inner=inner, columns=columns, copies=copies
@@ -140,7 +147,7 @@ def read_graph(path: Path | str) -> Graph:
 
 def graph_toml(graph: Graph) -> str:
     """The graph as text that `read_graph` reads back."""
-    lines = [f'name = "{graph.name}"', f"slots = {graph.slots}"]
+    lines = [f"name = {_toml(graph.name)}", f"slots = {graph.slots}"]
     for stage in graph.stages:
         lines += ["", "[[stage]]"]
         for item in fields(TimedStage):
@@ -153,7 +160,7 @@ def graph_toml(graph: Graph) -> str:
 def _toml(value: Any) -> str:
     if isinstance(value, tuple):
         return "[" + ", ".join(_toml(item) for item in value) + "]"
-    return f'"{value}"' if isinstance(value, str) else str(value).lower()
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value).lower()
 
 
 def _stages(path: Path | str, table: dict[str, Any]) -> Iterable[TimedStage]:
@@ -177,9 +184,7 @@ def _stages(path: Path | str, table: dict[str, Any]) -> Iterable[TimedStage]:
                 f"{path}: stage '{name}': a layer takes one name in after, and inner, columns, "
                 "copies, full_lookahead"
             )
-        array = TimedStage(f"{name}.array", "analog", tuple(after), **sizes)
-        fire = table.get("full_lookahead", False)
-        return (array, TimedStage(name, "neuron", (array.name,), full_lookahead=fire))
+        return layer(name, after[0], **sizes, lookahead=table.get("full_lookahead", False))
     return (TimedStage(**{**table, "kind": kind, "after": tuple(after)}),)
 
 
