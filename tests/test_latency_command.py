@@ -84,6 +84,7 @@ def test_flags_change_what_they_say(falcon: Falcon, tmp_path: Path) -> None:
         (["--delay", "block0.ffn1=8"], "delay of block0.ffn1 is 8; it must lie in 1..7"),
         (["--delay", "block0.ffn1=0"], "delay of block0.ffn1 is 0; it must lie in 1..7"),
         (["--delay", "block0.ffn1"], "write BOUNDARY=D"),
+        (["--delay", "block0.ffn1=" + "9" * 5000], "write BOUNDARY=D"),
         (["--qk-prefix", "0"], "Q/K prefix is 0; it must lie in 1..7"),
         (["--slots", "0"], "slots is 0; it must lie in 1..8"),
         (["--schedule", "uniform:8"], "must lie in 1..7"),

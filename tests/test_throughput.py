@@ -143,6 +143,7 @@ def test_sweeps_of_hardware_network_and_schedule() -> None:
         ("nothing", "1", "unknown key 'nothing'"),
         ("tile_rows", "a", "write whole numbers as"),
         ("tile_rows", "1:9:0", "write whole numbers as"),
+        ("tile_rows", "9:1", "'9:1' for tile_rows: none; write the smaller end first"),
         ("t_adc_ns", "x", "write numbers as"),
         ("tile_rows", "0", "tile_rows = 0; allowed: a whole number from 1"),
         ("attention", "fast", "attention = 'fast'; allowed"),

@@ -53,8 +53,9 @@ def with_delays(delays: Delays, changes: Sequence[str], slots: int) -> Delays:
     changed = dict(delays)
     for change in changes:
         name, equals, number = change.partition("=")
-        if not equals or not number.strip().isdecimal():
-            raise FalconError(f"--delay '{change}': write BOUNDARY=D, for instance hidden1=2")
+        # Python itself refuses numbers of thousands of digits.
+        if not equals or not number.strip().isdecimal() or len(number) > 100:
+            raise FalconError(f"--delay '{change[:40]}': write BOUNDARY=D, for instance hidden1=2")
         changed[name.strip()] = int(number)
     return complete(changed, list(delays), slots, "--delay")
 

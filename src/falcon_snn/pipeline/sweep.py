@@ -48,9 +48,13 @@ def parse_values(key: str, text: str) -> list[Any]:
             step = rest[0] if rest else 1
             if step <= 0 or len(rest) > 1:
                 raise ValueError
-            count = int((last - first) / step + 1e-9) + 1
+            count = int((last - first) / step + 1e-9) + 1 if last >= first else 0
             if count > MOST_VALUES:
                 raise FalconError(f"{count:,} values for {key}; at most {MOST_VALUES:,} are timed")
+            if not count:
+                raise FalconError(
+                    f"values '{text[:60]}' for {key}: none; write the smaller end first"
+                )
             return [first + step * n for n in range(count)]
         values = [int(part) if whole else float(part) for part in text.split(",")]
         if not all(isfinite(value) for value in values):
