@@ -35,7 +35,7 @@ from falcon_snn.network.integer import Snn
 from falcon_snn.network.qnn import Qnn
 from falcon_snn.network.witness import witness
 from falcon_snn.neuron.packed import unpack
-from falcon_snn.pipeline.energy import Activity, Energy, graph_energy, layer_name, passes
+from falcon_snn.pipeline.energy import Activity, Energy, graph_energy, passes
 from falcon_snn.pipeline.graph import INPUT, Graph, TimedStage
 from falcon_snn.pipeline.schedule import Delays, parse_delays
 from falcon_snn.pipeline.steps import product_cycles
@@ -46,7 +46,7 @@ Case = tuple[Network, Delays | None, Profile, float]
 def even_activity(network: Network, rate: float) -> Activity:
     """Every neuron spikes in the same share of its slots."""
     arrays = [stage for stage in network.graph.stages if stage.kind == "analog"]
-    rows = {layer_name(s): rate * s.inner * s.copies * network.slots for s in arrays}
+    rows = {s.layer: rate * s.inner * s.copies * network.slots for s in arrays}
     firing = [stage for stage in network.inner_stages if stage.emits == "spikes"]
     neurons = {stage.name: prod(network.shapes[stage.name]) for stage in firing}
     spikes = {name: rate * count * network.slots for name, count in neurons.items()}

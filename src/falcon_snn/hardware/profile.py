@@ -26,7 +26,7 @@ def _share(meaning: str) -> Any:
     return _number("energy", 0, 100, f"share of an access: {meaning}")
 
 
-def _unit(meaning: str) -> Any:
+def _area(meaning: str) -> Any:
     return _number("area", 0, 1e6, meaning, default=None)
 
 
@@ -129,16 +129,16 @@ class Profile:
     array_control_pj: float = _number("energy", 0, 1e6, "control of one array, per cycle")
     array_leakage_uw: float = _number("energy", 0, 1e6, "leakage of one array while it runs")
 
-    subarray_area_mm2: float | None = _number("area", 0, 1e6, "one analog sub-array", default=None)
-    array_area_mm2: float | None = _number("area", 0, 1e6, "one systolic array", default=None)
-    engine_area_mm2: float | None = _number("area", 0, 1e6, "one vector engine", default=None)
-    neuron_cells: float | None = _unit("cells of a neuron unit of its own")
-    neuron_area_um2: float | None = _unit("a neuron unit of its own")
-    shared_neuron_cells: float | None = _unit("cells of a unit for several neurons, no membranes")
-    shared_neuron_area_um2: float | None = _unit("a unit for several neurons, no membranes")
-    residual_cells: float | None = _unit("cells of a unit that adds spikes only")
-    residual_area_um2: float | None = _unit("a unit that adds spikes only")
-    stored_bit_area_um2: float | None = _unit("a stored bit: slots, codes, shared membranes")
+    subarray_area_mm2: float | None = _area("one analog sub-array")
+    array_area_mm2: float | None = _area("one systolic array")
+    engine_area_mm2: float | None = _area("one vector engine")
+    neuron_cells: float | None = _area("cells of a neuron unit of its own")
+    neuron_area_um2: float | None = _area("a neuron unit of its own")
+    shared_neuron_cells: float | None = _area("cells of a unit for several neurons, no membranes")
+    shared_neuron_area_um2: float | None = _area("a unit for several neurons, no membranes")
+    residual_cells: float | None = _area("cells of a unit that adds spikes only")
+    residual_area_um2: float | None = _area("a unit that adds spikes only")
+    stored_bit_area_um2: float | None = _area("a stored bit: slots, codes, shared membranes")
 
     def __post_init__(self) -> None:
         for key in KEYS.values():
@@ -177,7 +177,11 @@ class Profile:
     @property
     def t_cycle_ns(self) -> float:
         """One analog access: t_cycle = t_set + t_ADC."""
-        return float(_exact(self.t_set_ns) + _exact(self.t_adc_ns))
+        return float(self._exact_t_cycle_ns)
+
+    @property
+    def _exact_t_cycle_ns(self) -> Fraction:
+        return _exact(self.t_set_ns) + _exact(self.t_adc_ns)
 
     @property
     def decision_cycles(self) -> int:
@@ -217,8 +221,7 @@ class Profile:
 
     @cached_property
     def _access_cycles(self) -> Fraction:
-        t_cycle_ns = _exact(self.t_set_ns) + _exact(self.t_adc_ns)
-        return t_cycle_ns * _exact(self.clock_mhz) / 1000
+        return self._exact_t_cycle_ns * _exact(self.clock_mhz) / 1000
 
     def access_cycles(self, accesses: int) -> int:
         """Digital cycles that cover the accesses, rounded up; exact for decimal settings."""
@@ -230,13 +233,18 @@ class Profile:
         """Columns of a tile: F_MUX groups of as many as are read at once."""
         return self.mux * self.outputs_per_access
 
-    def turns(self, copies: int) -> int:
-        """How many of a layer's positions take turns on one copy of its arrays."""
-        return -(-copies // -(-copies // self.tokens_per_copy))
+    def shared_copies(self, positions: int) -> int:
+        """Copies of a layer's arrays where `tokens_per_copy` of its positions share one."""
+        return -(-positions // self.tokens_per_copy)
 
-    def pass_cycles(self, inner: int, copies: int = 1) -> int:
+    def turns(self, positions: int) -> int:
+        """How many of a layer's positions take turns on one copy of its arrays."""
+        return -(-positions // self.shared_copies(positions))
+
+    def pass_cycles(self, inner: int, positions: int = 1) -> int:
         """tau of one analog pass over all positions, in whole digital cycles, with hand-over."""
-        return self.access_cycles(self.accesses(inner) * self.turns(copies)) + self.hand_over_cycles
+        accesses = self.accesses(inner) * self.turns(positions)
+        return self.access_cycles(accesses) + self.hand_over_cycles
 
 
 def with_value(profile: Profile, key: str, value: Any) -> Profile:

@@ -146,7 +146,7 @@ class _Tally:
 
 
 def _layer(stage: Stage, suffix: str) -> str:
-    """A layer's name as `pipeline.energy.layer_name` gives it for the array in the graph."""
+    """A layer's name as `TimedStage.layer` gives it for the array in the graph."""
     return f"{stage.name}.array{suffix}".removesuffix(".array")
 
 

@@ -100,7 +100,7 @@ def graph_energy(
     """Energy of a network under a schedule, or of its QNN if there are no delays."""
     timing = time_qnn(graph, profile) if delays is None else time_snn(graph, delays, profile)
     work = {
-        layer_name(stage): _analog_work(timing, stage, activity)
+        stage.layer: _analog_work(timing, stage, activity)
         for stage in graph.stages
         if stage.kind == "analog"
     }
@@ -129,11 +129,6 @@ def on_profile(energy: Energy, profile: Profile) -> Energy:
     return graph_energy(timing.graph, timing.delays, energy.activity, energy.outside, profile)
 
 
-def layer_name(stage: TimedStage) -> str:
-    """The name of a layer is that of its array without the suffix."""
-    return stage.name.removesuffix(".array")
-
-
 def passes(graph: Graph, stage: TimedStage, profile: Profile, *, qnn: bool) -> int:
     """Passes of an analog stage: of b bits, T slots, or p slots where only a prefix is read."""
     if qnn:
@@ -153,12 +148,12 @@ def _analog_work(timing: Timing, stage: TimedStage, activity: Activity) -> Analo
     window_us = timing.us(timing.ends[runs[-1]] - timing.starts[runs[0]])
     column_groups = profile.column_groups(stage.columns)
     row_groups = profile.layer_row_groups(stage.inner)
-    copies = -(-stage.copies // profile.tokens_per_copy)
+    copies = profile.shared_copies(stage.copies)
     input_tiles = -(-stage.inner // profile.tile_rows)
     sums = input_tiles * stage.columns * profile.weight_slices * stage.copies
     return AnalogWork(
         accesses=float(row_groups * column_groups * stage.copies * count),
-        rows_on=activity.rows[layer_name(stage)] * column_groups,
+        rows_on=activity.rows[stage.layer] * column_groups,
         tile_sums=float(sums * count),
         tile_us=profile.tiles(stage.inner, stage.columns) * copies * window_us,
     )
@@ -170,10 +165,10 @@ def _operations(graph: Graph, activity: Activity, *, qnn: bool) -> dict[str, Ope
     for stage in graph.stages:
         if stage.kind == "analog" and qnn:
             macs = stage.inner * stage.columns * stage.copies
-            counts[layer_name(stage)] = Operations(macs_8x4=macs)
+            counts[stage.layer] = Operations(macs_8x4=macs)
         elif stage.kind == "analog":
-            name = layer_name(stage)
-            counts[name] = Operations(accumulates=activity.rows[name] * stage.columns)
+            added = activity.rows[stage.layer] * stage.columns
+            counts[stage.layer] = Operations(accumulates=added)
         elif stage.kind == "product":
             counts[stage.name] = _product(graph, stage)
         elif stage.kind == "residual":

@@ -73,10 +73,10 @@ def count_resources(graph: Graph, profile: Profile) -> Resources:
     for stage in graph.stages:
         if stage.kind == "analog":
             tiles = profile.tiles(stage.inner, stage.columns)
-            copies = -(-stage.copies // profile.tokens_per_copy)
+            copies = profile.shared_copies(stage.copies)
             cells = tiles * max(profile.subarray_rows, profile.tile_rows) * profile.tile_columns
             use = stage.inner * stage.columns * profile.weight_slices / cells
-            layers.append(LayerTiles(stage.name.removesuffix(".array"), tiles, copies, use))
+            layers.append(LayerTiles(stage.layer, tiles, copies, use))
             neurons += 0 if stage.name in shared else stage.columns * stage.copies
     owners = {
         kind: len({digital_resource(s, profile) for s in graph.stages if s.kind == kind})

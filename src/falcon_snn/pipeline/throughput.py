@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from falcon_snn.errors import FalconError
 from falcon_snn.pipeline.steps import Plan
 
 Placing = Literal["early", "packed"]
@@ -131,16 +130,12 @@ def _place(plan: Plan, interval: int, placing: Placing) -> SampleStream:
 
 def _run_from(plan: Plan, indices: list[int], ends: list[int], earliest: int) -> tuple[int, int]:
     """Run the steps of a stage, none before `earliest`; give its start and its end."""
-    start = None
+    begins = []
     for index in indices:
         step = plan.steps[index]
-        begin = max((ends[before] for before in step.after), default=0)
-        begin = max(begin, earliest)
-        start = begin if start is None else min(start, begin)
-        ends[index] = begin + step.cycles
-    if start is None:
-        raise FalconError("a stage without steps cannot be placed")
-    return start, max(ends[index] for index in indices)
+        begins.append(max([earliest, *(ends[before] for before in step.after)]))
+        ends[index] = begins[-1] + step.cycles
+    return min(begins), max(ends[index] for index in indices)
 
 
 def _candidates(

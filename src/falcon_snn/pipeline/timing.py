@@ -185,9 +185,8 @@ def local_cycles(graph: Graph, profile: Profile) -> list[LocalCycles]:
     for stage in graph.stages:
         if stage.kind == "analog":
             one = profile.accesses(stage.inner)
-            name = stage.name.removesuffix(".array")
             planes = profile.bit_passes(graph.bits)
-            rows.append(LocalCycles(name, one, planes * one, graph.slots * one))
+            rows.append(LocalCycles(stage.layer, one, planes * one, graph.slots * one))
     return rows
 
 
