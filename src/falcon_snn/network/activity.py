@@ -35,9 +35,10 @@ def network_energy(
     network: Network, activity: Activity, delays: Mapping[str, int] | None, profile: Profile
 ) -> Energy:
     """Energy of a network from its measured activity; no delays mean the QNN."""
+    source, readout = network.source, network.readout
     outside = {
-        stage.name: stage.operations(network, activity, qnn=delays is None)
-        for stage in (network.source, network.readout)
+        source.name: source.operations(network),
+        readout.name: readout.operations(network, activity, qnn=delays is None),
     }
     return graph_energy(network.graph, delays, activity, outside, profile)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from falcon_snn.errors import FalconError
 from falcon_snn.forms import shaped
-from falcon_snn.network.operations import OPERATIONS, Code, Readout, Source
+from falcon_snn.network.operations import OPERATIONS, Attention, Code, Readout, Source
 from falcon_snn.network.product import Pair, Product, Shape
 from falcon_snn.network.stage import Stage
 from falcon_snn.neuron.encoding import MAX_SLOTS
@@ -67,16 +67,16 @@ class Network:
         check_name(stage.name)
         if stage.name in seen:
             raise FalconError(f"two stages have the name '{stage.name}'; names must differ")
-        wanted = stage.operation == "attention"
+        attends = isinstance(stage, Attention)
         for number, read in enumerate(stage.reads):
             if read not in seen:
                 raise FalconError(
                     f"stage '{stage.name}' reads '{read[:40]}', which is not a stage before it"
                 )
-            emits = "codes" if wanted and number < 2 else "spikes"
-            if seen[read].emits != emits:
+            wanted = "codes" if attends and number < 2 else "spikes"  # of Q and K
+            if seen[read].emits != wanted:
                 raise FalconError(
-                    f"stage '{stage.name}' needs the {emits} of '{read}', which gives "
+                    f"stage '{stage.name}' needs the {wanted} of '{read}', which gives "
                     f"{seen[read].emits}"
                 )
         if seen and isinstance(stage, Source):

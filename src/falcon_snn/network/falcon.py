@@ -1,6 +1,6 @@
 """Falcon (paper, eq. 5 and 6, and "Model Architecture"): the one place where it is written."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from falcon_snn.errors import FalconError
 from falcon_snn.network.description import Network
@@ -79,8 +79,7 @@ def falcon_config(
     )  # fmt: skip
     if model != "tiny":
         return config
-    small = {"hidden": 64, "heads": 2, "ffn": 128, "encoder_channels": 8, "stem_channels": 16}
-    return FalconConfig(**{**vars(config), **small})
+    return replace(config, hidden=64, heads=2, ffn=128, encoder_channels=8, stem_channels=16)
 
 
 def falcon(config: FalconConfig) -> Network:

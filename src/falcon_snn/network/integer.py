@@ -16,6 +16,7 @@ from falcon_snn.network.description import Network
 from falcon_snn.network.operations.attention import MAX_PADDING
 from falcon_snn.network.parts import array_weights
 from falcon_snn.network.product import Product
+from falcon_snn.network.quantise import mixed_type
 from falcon_snn.network.stage import Stage
 from falcon_snn.neuron import layers
 from falcon_snn.neuron.analog import AnalogArray, clip_keys
@@ -70,8 +71,7 @@ class Snn:
         if inner.is_cuda:
             from falcon_snn.neuron.fused_training import spike_counts
 
-            mixed = torch.is_autocast_enabled("cuda")
-            return spike_counts(inner, torch.get_autocast_dtype("cuda") if mixed else torch.uint8)
+            return spike_counts(inner, mixed_type(torch.uint8))
         return count(inner)
 
     def streams(
@@ -161,9 +161,6 @@ class Running:
             self.tensor(stage, part) for part in ("static", "initial", "threshold")
         )
         return layers.IntegerNeurons(static, initial, threshold)
-
-    def delay(self, stage: Stage) -> int:
-        return self.delays[stage.name] if stage.searchable else self.network.slots
 
     def inner(self, name: str) -> Tensor:
         return self.network.inner(name, self.streams[name])

@@ -53,6 +53,11 @@ def kept_as(dtype: torch.dtype, whole: Tensor) -> AbstractContextManager[Any]:
     return torch.autograd.graph.saved_tensors_hooks(keep, give)
 
 
+def mixed_type(otherwise: torch.dtype) -> torch.dtype:
+    """What products on a GPU take in mixed precision; without it, the type that is given."""
+    return torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else otherwise
+
+
 class FloorClipped(torch.autograd.Function):
     """floor(clip((norm(x)/step + offset) / threshold, low, high)); keeps only `x`.
 
@@ -119,9 +124,7 @@ def quantise_weight(weight: Tensor, bits: int, step: Tensor) -> Tensor:
     if weight.is_cuda:
         from falcon_snn.neuron.fused_training import weights_on_grid
 
-        mixed = torch.is_autocast_enabled("cuda")
-        dtype = torch.get_autocast_dtype("cuda") if mixed else weight.dtype
-        return weights_on_grid(weight, bits, step, dtype)
+        return weights_on_grid(weight, bits, step, mixed_type(weight.dtype))
     scale = weight_scale(weight, bits).view(-1, *[1] * (weight.dim() - 1))
     return straight_through((weight / scale).round() * scale, weight) * step
 

@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from falcon_snn.hardware.energy import Operations
 from falcon_snn.network.product import Product, Shape
 from falcon_snn.pipeline import graph
 
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from falcon_snn.network.qnn import Counting
     from falcon_snn.network.temporal import Slotwise
     from falcon_snn.network.witness import Witness
-    from falcon_snn.pipeline.energy import Activity
 
 
 @dataclass(frozen=True)
@@ -104,13 +102,7 @@ class Stage(ABC):
 
     def macs(self, network: Network) -> int:
         """Multiply-accumulates of one slot of one clip."""
-        return sum(
-            product.macs(network.shapes[read]) for _, read, product in self.products
-        )  # fmt: skip
-
-    def operations(self, network: Network, activity: Activity, *, qnn: bool) -> Operations:
-        """Arithmetic outside the timed core (source and readout); what is inside has its graph."""
-        return Operations()
+        return sum(product.macs(network.shapes[read]) for _, read, product in self.products)
 
     @abstractmethod
     def nir(self, export: Any) -> None:

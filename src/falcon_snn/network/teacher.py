@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from falcon_snn.network.description import Network
+from falcon_snn.network.quantise import mixed_type
 
 STEM = 64
 WIDTHS = (96, 192, 384)  # each stage halves tokens and features, but for the first
@@ -73,7 +74,7 @@ def _relu(convolution: nn.Module, x: Tensor, added: Tensor | None = None) -> Ten
     if not fused:
         y = convolution(x)
         return torch.relu(y if added is None else y + added)
-    dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else x.dtype
+    dtype = mixed_type(x.dtype)
     assert isinstance(convolution, nn.Conv2d)
     assert convolution.bias is not None
     weight = convolution.weight.to(dtype, memory_format=torch.channels_last)

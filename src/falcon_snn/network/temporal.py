@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from falcon_snn.network.qnn import Pass, Qnn
 from falcon_snn.network.quantise import straight_through
-from falcon_snn.network.stage import Stage
 from falcon_snn.neuron.packed import encode, unpack
 
 
@@ -41,9 +40,6 @@ class Slotwise(Pass):
         super().__init__(model, x, lengths)
         self.delays = delays
         self.values: dict[str, Tensor] = {}
-
-    def delay(self, stage: Stage) -> int:
-        return self.delays[stage.name] if stage.searchable else self.network.slots
 
     def spikes(self, count: Tensor, encoding: str) -> Tensor:
         """A count as spikes [slot, ...]; each spike passes back a T-th of the count's gradient."""

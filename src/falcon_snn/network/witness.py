@@ -7,6 +7,8 @@ float64, so any difference from full lookahead is a fault. Only operations that 
 this is what `falcon-snn export --format onnx` writes.
 """
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -14,11 +16,10 @@ from falcon_snn.network.integer import Snn
 from falcon_snn.network.parts import convolve
 from falcon_snn.network.product import Product
 from falcon_snn.neuron.encoding import encoding_table
+from falcon_snn.neuron.layers import token_mask
 
 
-def witness(
-    snn: Snn, x: Tensor, lengths: Tensor | None
-) -> tuple[dict[str, Tensor], Tensor]:  # fmt: skip
+def witness(snn: Snn, x: Tensor, lengths: Tensor | None) -> tuple[dict[str, Tensor], Tensor]:
     """The integers of every stage, and class scores as `Snn.scores` gives them."""
     run = Witness(snn, x, lengths)
     for stage in snn.network.inner_stages:
@@ -48,8 +49,7 @@ class Witness:
         real = self.lengths if name is None else self.lines(name)
         if real is None:
             return torch.ones((), device=self.x.device).expand(len(self.x), lines, 1, 1)
-        mask = torch.arange(lines, device=self.x.device) < real[:, None]
-        return mask.float()[:, :, None, None]
+        return token_mask(real, lines).float()[:, :, None, None]
 
     def early(self, name: str, prefix: int) -> Tensor:
         """Spikes of a stage in its first slots, with full lookahead: the first n slots fire."""
@@ -63,8 +63,7 @@ class Witness:
     def product(self, stage: str, suffix: str, value: Tensor, product: Product) -> Tensor:
         """Sums of weights and counts; averages are left to the factor."""
         weight = self.tensor(stage, f"weight{suffix}").float()
-        summed = Product(**{**vars(product), "average": False})
-        return convolve(value, weight, summed).round()
+        return convolve(value, weight, replace(product, average=False)).round()
 
     def fire(self, stage: str, sums: list[tuple[str, Tensor]]) -> Tensor:
         """Counts of a stage from the sums of its inputs, each with the name of its factor."""

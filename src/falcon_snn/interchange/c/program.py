@@ -14,7 +14,6 @@ from falcon_snn.data.features import BANDS, CLIP_SAMPLES, FFT_SAMPLES, FRAMES
 from falcon_snn.errors import FalconError
 from falcon_snn.network.integer import Snn
 from falcon_snn.network.operations import Attention, Code, Fire, Readout, Source
-from falcon_snn.network.operations.fire import SUFFIXES
 from falcon_snn.network.product import Product
 from falcon_snn.network.stage import Stage
 from falcon_snn.neuron.encoding import encoding_table
@@ -78,7 +77,7 @@ class Program:
         terms = [
             self._term(stage, suffix, self._at(term.reads), self.network.shapes[term.reads],
                        term.product)
-            for suffix, term in zip(SUFFIXES, stage.terms, strict=False)
+            for suffix, term in stage.inputs
         ]  # fmt: skip
         delay = self.delays[stage.name] if stage.searchable else slots
         self.sums = max(self.sums, slots * outputs)

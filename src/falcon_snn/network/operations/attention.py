@@ -131,9 +131,8 @@ class Attention(Stage):
         return {"factor": factor, **vars(neurons), **dict(zip(_CURVE, curve, strict=True))}
 
     def run(self, run: Running) -> Tensor:
-        from torch.nn import functional as F
-
         from falcon_snn.neuron import layers
+        from falcon_snn.neuron.layers_torch import with_border
 
         curve = layers.AttentionCurve(*(run.tensor(self.name, part) for part in _CURVE))
         q, k, v = (run.inner(name).flatten(2).contiguous() for name in self.reads)
@@ -141,8 +140,7 @@ class Attention(Stage):
             q, k, v, run.lines(self.v), self.heads, curve, run.tensor(self.name, "factor"),
             run.neurons(self.name), run.network.slots, run.backend,
         )  # fmt: skip
-        lines, pixels = run.network.borders[self.name]
-        trains = F.pad(context.unsqueeze(2), (0, 0, pixels, pixels, lines, lines))
+        trains = with_border(context.unsqueeze(2), run.network.borders[self.name])
         return run.silence(self.name, trains)
 
     def witness(self, run: Witness) -> Tensor:

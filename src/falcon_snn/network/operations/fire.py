@@ -53,10 +53,15 @@ class Fire(Stage):
         return tuple(term.reads for term in self.terms)
 
     @property
+    def inputs(self) -> tuple[tuple[str, FireTerm], ...]:
+        """Its inputs, each with the suffix of its tensors."""
+        return tuple(zip(SUFFIXES, self.terms, strict=False))
+
+    @property
     def products(self) -> tuple[tuple[str, str, Product], ...]:
         return tuple(
             (suffix, term.reads, term.product)
-            for suffix, term in zip(SUFFIXES, self.terms, strict=False)
+            for suffix, term in self.inputs
             if term.product is not None
         )
 
@@ -113,7 +118,7 @@ class Fire(Stage):
         if not self.products:
             return self._fire(part, run.sum(*self.reads), None, None)
         sums: list[tuple[Tensor, Any]] = []  # of each term, and the norm that it still needs
-        for suffix, term in zip(SUFFIXES, self.terms, strict=False):
+        for suffix, term in self.inputs:
             if term.product is None:
                 sums.append((run.value(term.reads), None))
             else:
@@ -139,7 +144,7 @@ class Fire(Stage):
 
         current: Any = 0
         static: Any = 0
-        for suffix, term in zip(SUFFIXES, self.terms, strict=False):
+        for suffix, term in self.inputs:
             x = run.values[term.reads]
             if term.product is not None:
                 weights = getattr(part, f"weights{suffix}")
@@ -153,12 +158,15 @@ class Fire(Stage):
             current, static = current * scale, static * scale + shift
         step = part.fire.step()
         spikes = fire_train(
-            current.float() / step, run.delay(self),
+            current.float() / step, self._delay(run),
             threshold=part.fire.threshold, offset=part.fire.offset, static=static / step,
             gradient="temporal",
         )  # fmt: skip
         decoded: Tensor = spikes * step
         return decoded
+
+    def _delay(self, run: Slotwise | Running) -> int:
+        return run.network.slots if self.lookahead else run.delays[self.name]
 
     def convert(self, part: Any, conversion: Conversion) -> dict[str, Tensor]:
         import torch
@@ -168,7 +176,7 @@ class Fire(Stage):
         tensors: dict[str, Tensor] = {}
         gains, reaches = [], []
         static = torch.zeros_like(part.fire.offset).double()
-        for suffix, term in zip(SUFFIXES, self.terms, strict=False):
+        for suffix, term in self.inputs:
             gain, reach = torch.ones_like(static), torch.full_like(static, conversion.slots)
             if term.product is not None:
                 codes, gain, bias = getattr(part, f"weights{suffix}").folded()
@@ -194,11 +202,10 @@ class Fire(Stage):
         from falcon_snn.neuron import layers
 
         terms = [
-            run.term(self.name, suffix, term.reads, term.product)
-            for suffix, term in zip(SUFFIXES, self.terms, strict=False)
+            run.term(self.name, suffix, term.reads, term.product) for suffix, term in self.inputs
         ]
         spikes = layers.fire(
-            terms, run.neurons(self.name), run.network.slots, run.delay(self), run.backend,
+            terms, run.neurons(self.name), run.network.slots, self._delay(run), run.backend,
             border=run.network.borders[self.name],
         )  # fmt: skip
         return run.silence(self.name, spikes)
@@ -207,13 +214,13 @@ class Fire(Stage):
         sums = [
             (f"factor{suffix}", run.product(self.name, suffix, run.values[term.reads], term.product)
              if term.product else run.values[term.reads])
-            for suffix, term in zip(SUFFIXES, self.terms, strict=False)
+            for suffix, term in self.inputs
         ]  # fmt: skip
         return run.fire(self.name, sums)
 
     def timing(self, network: Network) -> list[graph.TimedStage]:
         stages, after = [], []
-        for suffix, term in zip(SUFFIXES, self.terms, strict=False):
+        for suffix, term in self.inputs:
             if term.product is None:
                 after.append(network.timed(term.reads))
                 continue
@@ -227,7 +234,7 @@ class Fire(Stage):
     def nir(self, export: Any) -> None:
         two, after = len(self.terms) == 2, []
         added = export.numbers(self, "static")
-        for suffix, term in zip(SUFFIXES, self.terms, strict=False):
+        for suffix, term in self.inputs:
             before = term.reads
             if term.product is not None:
                 before = export.array(self, suffix, before, term.product, added)
@@ -240,7 +247,7 @@ class Fire(Stage):
             design.array(self, suffix, term.reads, term.product)
             if term.product
             else design.stream(term.reads)
-            for suffix, term in zip(SUFFIXES, self.terms, strict=False)
+            for suffix, term in self.inputs
         ]
         design.neurons(self, inputs)
 

@@ -147,8 +147,8 @@ class Readout(Stage):
 
     def places(self, run: Running | Witness, lines: int) -> Tensor | int:
         """Real places of a window: scores are sums over them."""
-        height, width = self.window[0] or lines, self.window[1]
-        width = width or run.network.shapes[self.source][1]
+        _, pixels, channels = run.network.shapes[self.source]
+        (height, width), _ = self.windows((lines, pixels, channels))
         lengths = run.lines(self.source)
         return height * width if lengths is None else lengths[:, None] * width
 
@@ -159,6 +159,7 @@ class Readout(Stage):
         return self.windows(network.shapes[self.source])[1] * self.classes
 
     def operations(self, network: Network, activity: Activity, *, qnn: bool) -> Operations:
+        """Arithmetic of its own, outside the timed core."""
         added = activity.neurons if qnn else activity.spikes
         return Operations(added[self.source], macs_8x8=self.macs(network))
 

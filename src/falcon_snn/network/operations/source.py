@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from falcon_snn.network.qnn import Counting
     from falcon_snn.network.temporal import Slotwise
     from falcon_snn.network.witness import Witness
-    from falcon_snn.pipeline.energy import Activity
 
 LARGEST = 127.0  # of an 8-bit input
 DIGITAL_BITS = 8  # of the encoder's weights, whatever the analog arrays hold
@@ -164,9 +163,9 @@ class Source(Stage):
 
     def run(self, run: Running) -> Tensor:
         import torch
-        from torch.nn import functional as F
 
         from falcon_snn.neuron import layers
+        from falcon_snn.neuron.layers_torch import with_border
         from falcon_snn.neuron.packed import encoding_tensor
 
         x = self.integers(run.x).to(torch.int8)
@@ -183,7 +182,7 @@ class Source(Stage):
         if run.lengths is not None:
             count = count * layers.token_mask(run.lengths, x.shape[1])[:, :, None, None]
         trains = encoding_tensor(slots, self.encoding, x.device)[count]
-        return F.pad(trains, (0, 0, border[1], border[1], border[0], border[0]))
+        return with_border(trains, border)
 
     def witness(self, run: Witness) -> Tensor:
         x = self.integers(run.x)
@@ -198,7 +197,8 @@ class Source(Stage):
     def macs(self, network: Network) -> int:
         return 0 if self.product is None else self.product.macs(self.input)
 
-    def operations(self, network: Network, activity: Activity, *, qnn: bool) -> Operations:
+    def operations(self, network: Network) -> Operations:
+        """Arithmetic of its own, outside the timed core."""
         return Operations(macs_8x8=self.macs(network) or prod(self.input))
 
     def nir(self, export: Any) -> None:
