@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from falcon_snn.errors import FalconError
-from falcon_snn.neuron.integer import count_integer, fire_integer, residual_integer
+from falcon_snn.neuron.integer import count_integer, fire_integer
+from falcon_snn.neuron.layers import IntegerNeurons, Term, fire
 from falcon_snn.neuron.reference import integrate_and_fire
 
 ROWS, NEURONS = 13, 37
-BACKENDS = ["torch", "numba"]
 
 
 def integers(low: int, high: int, *shape: int, seed: int = 0) -> Tensor:
@@ -48,9 +48,8 @@ def test_currents(slots: int) -> None:
     drives = p["static_per_slot"].long() + p["factor"].long() * currents.long()
     for delay in range(1, slots + 1):
         expected = on_python_integers(drives, delay, p["threshold"], p["initial"])
-        for backend in BACKENDS:
-            for given in (currents, currents.float()):
-                assert torch.equal(fire_integer(given, delay, **p, backend=backend), expected)
+        for given in (currents, currents.float()):
+            assert torch.equal(fire_integer(given, delay, **p), expected)
     total = currents.sum(0, dtype=torch.int32)
     for given in (total, total.float()):
         packed = count_integer(given, slots=slots, **p)
@@ -60,30 +59,24 @@ def test_currents(slots: int) -> None:
 @pytest.mark.parametrize("slots", [1, 5, 7, 8])
 def test_residual(slots: int) -> None:
     p = parameters()
-    del p["factor"]
-    p["factor_a"] = integers(-3_000, 30_000, NEURONS, seed=5)
-    p["factor_b"] = integers(-3_000, 30_000, NEURONS, seed=6)
-    a = integers(0, 1 << slots, ROWS, NEURONS, seed=7).to(torch.uint8)
-    b = integers(0, 1 << slots, ROWS, NEURONS, seed=8).to(torch.uint8)
+    neurons = IntegerNeurons(p["static_per_slot"], p["initial"], p["threshold"])
+    factors = [integers(-3_000, 30_000, NEURONS, seed=seed) for seed in (5, 6)]
+    streams = [integers(0, 1 << slots, ROWS, NEURONS, seed=seed).to(torch.uint8) for seed in (7, 8)]
+    terms = [
+        Term(stream.view(1, ROWS, 1, NEURONS), factor)
+        for stream, factor in zip(streams, factors, strict=True)
+    ]
     drives = torch.stack(
         [
-            p["static_per_slot"] + p["factor_a"] * (a >> t & 1) + p["factor_b"] * (b >> t & 1)
+            neurons.static + factors[0] * (streams[0] >> t & 1) + factors[1] * (streams[1] >> t & 1)
             for t in range(slots)
         ]
     )
     for delay in range(1, slots + 1):
-        expected = on_python_integers(drives, delay, p["threshold"], p["initial"])
-        for backend in BACKENDS:
-            got = residual_integer(a, b, delay, slots=slots, **p, backend=backend)
-            assert torch.equal(got, expected)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_strided_input(backend: str) -> None:
-    wide = integers(-300, 400, 7, NEURONS, ROWS)
-    got = fire_integer(wide.transpose(1, 2), 3, **parameters(), backend=backend)
-    expected = fire_integer(wide.transpose(1, 2).contiguous(), 3, **parameters())
-    assert torch.equal(got, expected)
+        expected = on_python_integers(drives, delay, neurons.threshold, neurons.initial)
+        for backend in ("torch", "numba"):
+            got = fire(terms, neurons, slots, delay, backend)
+            assert torch.equal(got.view(ROWS, NEURONS), expected)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +88,6 @@ def test_strided_input(backend: str) -> None:
         (integers(0, 2, 7, 1, NEURONS).long(), 1, {}, "torch.int64"),
         (integers(0, 2, 7, 1, NEURONS), 1, {"threshold": integers(1, 2, 3)}, "each must be int32"),
         (integers(0, 2, 7, 1, NEURONS), 1, {"factor": torch.ones(NEURONS)}, "each must be int32"),
-        (integers(0, 2, 7, 1, NEURONS), 1, {"backend": "fast"}, "unknown integer backend"),
     ],
 )
 def test_bad_input_is_one_clear_error(
@@ -105,11 +97,6 @@ def test_bad_input_is_one_clear_error(
         fire_integer(currents, delay, **{**parameters(), **change})
 
 
-def test_bad_streams_and_totals() -> None:
-    p = parameters()
+def test_bad_totals() -> None:
     with pytest.raises(FalconError, match="give int32 or exact float32 \\[M, N\\]"):
-        count_integer(torch.ones(3), slots=7, **p)
-    factor = p.pop("factor")
-    stream = torch.zeros(2, NEURONS, dtype=torch.uint8)
-    with pytest.raises(FalconError, match="two packed uint8 streams"):
-        residual_integer(stream, stream[:1], 1, slots=7, factor_a=factor, factor_b=factor, **p)
+        count_integer(torch.ones(3), slots=7, **parameters())

@@ -133,7 +133,7 @@ class AnalogArray:
         return torch.tensor(worths, dtype=torch.float64, device=self.weight.device)
 
     @cached_property
-    def cells(self) -> "Cells | None":
+    def cells(self) -> Cells | None:
         """The same for tensor cores; None where they would not be exact, or have nothing to do."""
         exact = self.weight.dtype == torch.float32 and self.weight.abs().max() <= _HALVES
         if self.converter is None or self.wires is not None or not exact:
@@ -196,10 +196,9 @@ class AnalogArray:
         if self.dark is not None:
             y -= self.dark
         y = y.view(self.arrays, len(x), len(self.parts), -1).double()
-        worth = 1 if self.converter is None else self.converter.step
         total: Any = 0
-        for part, counts in enumerate(self.parts):
-            total = total + y[:, :, part] * (counts * worth)
+        for part, worth in enumerate(self.worths):
+            total = total + y[:, :, part] * worth
         return (total + 0.5).floor().transpose(0, 1).flatten(1)
 
     def _fresh(self, x: Tensor, keys: Tensor) -> Tensor:

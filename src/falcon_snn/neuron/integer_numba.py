@@ -139,14 +139,6 @@ def count_row(total, slots, each, packed):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def fire_integer(currents, delay, initial, static_per_slot, threshold, factor):  # type: ignore[no-untyped-def]
-    slots, rows, _ = currents.shape
-    return _fire_rows(
-        currents, None, factor, None, rows, delay, slots, initial, static_per_slot, threshold
-    )
-
-
-@njit(cache=True, error_model="numpy", nogil=True)
 def residual_integer(  # type: ignore[no-untyped-def]
     a, b, delay, slots, factor_a, factor_b, initial, static_per_slot, threshold
 ):

@@ -139,9 +139,7 @@ def fire(
     )  # fmt: skip
     if min(border) < 0:
         raise FalconError(f"a border of {border}; it cannot be negative")
-    if any(term.chip for term in terms) and backend == "numba":
-        backend = "torch"  # knows chips
-    return _layers(backend).fire(terms, neurons, slots, check_delay(delay, slots), border)
+    return _layers(backend, *terms).fire(terms, neurons, slots, check_delay(delay, slots), border)
 
 
 def codes(term: Term, bias: Tensor, shift: Tensor, first: int, backend: str) -> Tensor:
@@ -153,9 +151,7 @@ def codes(term: Term, bias: Tensor, shift: Tensor, first: int, backend: str) -> 
     if term.weight is None or term.weight.shape[1:3] != (1, 1) or not term.flat:
         raise FalconError("codes take a 1x1 kernel with stride 1 on spikes without a border")
     check_parameters(term.shape[3], first, term.factor, bias, shift)
-    if term.chip and backend == "numba":
-        backend = "torch"
-    return _layers(backend).codes(term, bias, shift, first)
+    return _layers(backend, term).codes(term, bias, shift, first)
 
 
 def attention(
@@ -207,8 +203,10 @@ def token_mask(lengths: Tensor, tokens: int) -> Tensor:
     return torch.arange(tokens, device=lengths.device) < lengths[:, None]
 
 
-def _layers(backend: str) -> Any:
+def _layers(backend: str, *terms: Term) -> Any:
     """The module of a backend; imported when asked for, since compilers take long to load."""
+    if backend == "numba" and any(term.chip for term in terms):
+        backend = "torch"  # knows chips
     modules = {"torch": "layers_torch", "numba": "layers_numba", "triton": "fused"}
     if backend not in modules:
         raise FalconError(f"unknown backend '{backend}'; choose {', '.join(BACKENDS)}")

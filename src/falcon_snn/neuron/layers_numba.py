@@ -13,12 +13,18 @@ import torch
 from numba import njit, prange
 from torch import Tensor
 
-from falcon_snn.neuron import integer, layers_torch
+from falcon_snn.neuron import layers_torch
 from falcon_snn.neuron.attention_numba import attention as attention
 from falcon_snn.neuron.encoding import encoding_table
 from falcon_snn.neuron.events_numba import fire_events
 from falcon_snn.neuron.int8_product import int8_product
-from falcon_snn.neuron.integer_numba import ROWS, count_row, lookahead
+from falcon_snn.neuron.integer_numba import (
+    ROWS,
+    call,
+    count_row,
+    lookahead,
+    residual_integer,
+)
 from falcon_snn.neuron.layers_torch import pool as pool
 from falcon_snn.neuron.numba_backend import use_torch_threads
 from falcon_snn.neuron.vectors import count_bits
@@ -87,10 +93,9 @@ def _residual(
     """One or two streams of spikes; a single one is added twice, the second time with factor 0."""
     a, b = (term.window().flatten(0, 2) for term in (terms[0], terms[-1]))
     factor_b = terms[1].factor if len(terms) == 2 else torch.zeros_like(terms[0].factor)
-    return integer.residual_integer(
-        a, b, delay, slots=slots, factor_a=terms[0].factor, factor_b=factor_b,
-        initial=neurons.initial, static_per_slot=neurons.static, threshold=neurons.threshold,
-        backend="numba",
+    return call(
+        residual_integer, a, b, delay, slots, terms[0].factor, factor_b, neurons.initial,
+        neurons.static, neurons.threshold,
     )  # fmt: skip
 
 

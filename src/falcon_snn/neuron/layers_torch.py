@@ -44,7 +44,7 @@ def _fire_on_chip(
     limit = LARGEST_INPUT if full else LARGEST_INPUT // slots
     currents = added([chip_currents(term, slots) for term in terms], full=full)
     one = torch.ones_like(neurons.threshold)
-    out = _fire_sums(currents.clamp(-limit, limit).int(), one, neurons, slots, delay)
+    out = _fire_sums(currents.clamp(-limit, limit), one, neurons, slots, delay)
     return with_border(out.view(terms[0].shape), border)
 
 
