@@ -66,6 +66,12 @@ class Examples:
     def __len__(self) -> int:
         return len(self.labels)
 
+    @property
+    def padded_lengths(self) -> Tensor | None:
+        """The lengths if some clip has padding; None if none has: a network needs no masks then."""
+        whole = bool((self.lengths == self.x.shape[1]).all())
+        return None if whole else self.lengths
+
 
 @dataclass(frozen=True)
 class Waves:

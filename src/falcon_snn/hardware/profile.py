@@ -193,6 +193,11 @@ class Profile:
         """Row groups of a full tile, ceil(R_tile / N_active)."""
         return -(-self.tile_rows // self.active_rows)
 
+    @property
+    def largest_code(self) -> int:
+        """Of a converter: where currents are subtracted before it, as many codes lie below zero."""
+        return (self.converter_levels - 1) // (2 if self.sensing == "subtracted" else 1)
+
     def bit_passes(self, bits: int) -> int:
         """Passes for a count of `bits` bits, of which one pass takes `input_bits`."""
         return -(-bits // self.input_bits)

@@ -30,11 +30,11 @@ def calibrate(
     snn: Snn, profile: Profile, x: Tensor, lengths: Tensor | None, delays: Mapping[str, int], *,
     qnn: bool = False,
 ) -> dict[str, float]:  # fmt: skip
-    """Layer to the range of its converters; none for exact sums."""
+    """Layer to the range of its converters, from the first clips; none for exact sums."""
     if profile.converter_range == "exact":
         return {}
-    signed = profile.sensing == "subtracted"
-    codes = (profile.converter_levels - 1) // (2 if signed else 1)  # on one side of zero
+    codes = profile.largest_code
+    x, lengths = x[:CALIBRATION_CLIPS], None if lengths is None else lengths[:CALIBRATION_CLIPS]
     names = [
         (f"{stage.name}.weight{suffix}", stage.name, suffix, read, product)
         for stage in snn.network.stages

@@ -106,10 +106,9 @@ def sample_array(
         parts = (1.0,)
     converter = None
     if span is not None:
-        signed = profile.sensing == "subtracted"
-        high = (profile.converter_levels - 1) // 2 if signed else profile.converter_levels - 1
+        high = profile.largest_code
         step = max(1, round(span / high * UNIT))
-        converter = Converter(step, -high if signed else 0, high)
+        converter = Converter(step, -high if profile.sensing == "subtracted" else 0, high)
         if profile.offset_steps:
             drawn = _offsets(weight, len(parts), arrays, profile, key) * step
             converter = converter._replace(offset=drawn)

@@ -33,8 +33,8 @@ class NetworkPredictor:
         device = self.snn.device
         self._x = self.examples.x.to(device)
         self._labels = self.examples.labels.to(device)
-        padded = bool((self.examples.lengths != self.examples.x.shape[1]).any())
-        self._lengths = self.examples.lengths.to(device) if padded else None
+        lengths = self.examples.padded_lengths
+        self._lengths = None if lengths is None else lengths.to(device)
 
     @torch.no_grad()
     def start_from(self, delays: Delays) -> None:

@@ -8,12 +8,11 @@ import torch
 
 from falcon_snn.data.examples import Examples
 from falcon_snn.network.activity import network_energy, streams_activity
-from falcon_snn.network.calibrate import CALIBRATION_CLIPS, calibrate
+from falcon_snn.network.calibrate import calibrate
 from falcon_snn.network.chip import sampled
 from falcon_snn.network.integer import Snn, Streams
 from falcon_snn.pipeline.energy import Activity
 from falcon_snn.studio.state import OWN, StudioState
-from falcon_snn.training.evaluate import same_length
 from falcon_snn.training.export import load_network
 
 KEPT = 16  # schedules whose effect is remembered
@@ -48,7 +47,7 @@ class ClipSample:
 
     def __init__(self, checkpoint: Path, own: StudioState, examples: Examples) -> None:
         self.checkpoint, self.own, self.examples = checkpoint, own, examples
-        self.lengths = None if same_length(examples) else examples.lengths
+        self.lengths = examples.padded_lengths
         self._fastest: dict[int, _Fastest] = {}
         self._effects: dict[tuple[int, ...], Effect] = {}  # the latest, for other hardware
 
@@ -69,9 +68,8 @@ class ClipSample:
     @torch.no_grad()
     def right_on_chip(self, state: StudioState) -> int:
         """How many clips are right on the first chip of the hardware; the first clips set it up."""
-        snn, few = self._run_fastest(state.prefix).snn, slice(CALIBRATION_CLIPS)
-        some = None if self.lengths is None else self.lengths[few]
-        ranges = calibrate(snn, state.profile, self.examples.x[few], some, state.delays)
+        snn = self._run_fastest(state.prefix).snn
+        ranges = calibrate(snn, state.profile, self.examples.x, self.lengths, state.delays)
         chip = sampled(snn, state.profile, 0, ranges)
         return self._right(snn, chip.streams(self.examples.x, self.lengths, state.delays))
 

@@ -20,7 +20,6 @@ from falcon_snn.data.features import log_mel, one_second
 from falcon_snn.data.task import NO_WORDS, UNKNOWN
 from falcon_snn.data.windows import stream_windows
 from falcon_snn.errors import FalconError
-from falcon_snn.training.evaluate import same_length
 from falcon_snn.training.recipe import Recipe, fitted_batch
 
 FRAME_MS = 10  # from one token to the next, in log-mel features and in binned spikes
@@ -53,7 +52,8 @@ class Clips:
         self.answers = torch.eye(len(data.words), device=device)  # by label
         self.spare = self._spare(data)
         self.noise = noise.to(device)  # float [samples], empty if none is wanted
-        self.lengths: Tensor | None = data.lengths.to(device)
+        lengths = data.lengths if isinstance(data, Waves) else data.padded_lengths
+        self.lengths = None if lengths is None else lengths.to(device)
         self.waves = isinstance(data, Waves)
         self.sound = isinstance(data, Waves) or data.kind in ("recordings", "spikes")
         if isinstance(data, Waves):
@@ -61,8 +61,6 @@ class Clips:
         else:
             half = self.sound and data.x.is_floating_point()
             self.x = (data.x.half() if half else data.x).to(device)
-            if same_length(data):
-                self.lengths = None
         if self.sound:
             check_sound(recipe.augment)
         else:

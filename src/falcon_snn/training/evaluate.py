@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from falcon_snn.data.examples import Examples
 from falcon_snn.hardware.profile import Profile
-from falcon_snn.network.calibrate import CALIBRATION_CLIPS, calibrate
+from falcon_snn.network.calibrate import calibrate
 from falcon_snn.network.chip import sampled
 from falcon_snn.network.convert import convert
 from falcon_snn.network.integer import Snn
@@ -87,10 +87,7 @@ def validate(
     assert isinstance(model, Qnn)
     snn = convert(model)
     if profile is not None:
-        x, lengths = next(batches(examples, snn.device))
-        few = slice(CALIBRATION_CLIPS)
-        some = None if lengths is None else lengths[few]
-        ranges = calibrate(snn, profile, x[few], some, delays)
+        ranges = calibrate(snn, profile, *next(batches(examples, snn.device)), delays)
         snn = sampled(snn, profile, VALIDATION_CHIP, ranges)
     found = snn_predictions(snn, examples, delays)
     return accuracy(found, examples, class_weight)
@@ -103,19 +100,14 @@ def _counted(predictions: Tensor, advance: Advance) -> Tensor:
 
 def batches(examples: Examples, device: torch.device) -> Iterator[tuple[Tensor, Tensor | None]]:
     """Clips and their lengths on the device; no lengths where no clip has padding."""
-    whole = same_length(examples)
+    lengths = examples.padded_lengths
     batch = 1024 if device.type == "cuda" else 64  # what a CPU's memory takes in its stride
     for first in range(0, len(examples), batch):
         part = slice(first, first + batch)
-        lengths = None if whole else examples.lengths[part].to(device)
-        yield examples.x[part].to(device), lengths
+        some = None if lengths is None else lengths[part].to(device)
+        yield examples.x[part].to(device), some
 
 
 def on_device(examples: Examples, device: torch.device) -> Examples:
     """The same clips, kept on the device."""
     return replace(examples, x=examples.x.to(device), lengths=examples.lengths.to(device))
-
-
-def same_length(examples: Examples) -> bool:
-    """Whether no clip has padding: the network then needs no masks."""
-    return bool((examples.lengths == examples.x.shape[1]).all())

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from falcon_snn.data.examples import Examples
 from falcon_snn.hardware.profile import Profile
-from falcon_snn.network.calibrate import CALIBRATION_CLIPS, calibrate
+from falcon_snn.network.calibrate import calibrate
 from falcon_snn.network.chip import FIRST_CHIP, sampled
 from falcon_snn.network.compile_ahead import compile_ahead
 from falcon_snn.network.convert import convert
@@ -136,7 +136,6 @@ class TrainingStep:
         job, recipe = self.job, self.job.recipe
         x, lengths, labels, targets = batch
         if recipe.spiking and not self.temporal:
-            assert isinstance(job.model, Qnn)
             assert job.delays is not None
             with torch.no_grad():
                 snn = self._spiking(x, lengths)
@@ -168,9 +167,7 @@ class TrainingStep:
         if job.profile is None:
             return snn
         if self.ranges is None:
-            few = slice(CALIBRATION_CLIPS)
-            some = None if lengths is None else lengths[few]
-            self.ranges = calibrate(snn, job.profile, x[few], some, job.delays)
+            self.ranges = calibrate(snn, job.profile, x, lengths, job.delays)
         self.chip += 1
         return sampled(snn, job.profile, self.chip, self.ranges)
 

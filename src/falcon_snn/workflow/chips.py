@@ -17,7 +17,7 @@ from falcon_snn.network.chip import sampled
 from falcon_snn.network.integer import Snn
 from falcon_snn.neuron.packed import count
 from falcon_snn.pipeline.schedule import Delays
-from falcon_snn.training.evaluate import batches, same_length
+from falcon_snn.training.evaluate import batches
 from falcon_snn.training.export import load_network
 from falcon_snn.workflow.measuring import QNN, Evaluation, evaluation
 from falcon_snn.workflow.networks import delays_of
@@ -119,9 +119,8 @@ class Chips:
     qnn: bool = False
 
     def ranges(self, profile: Profile) -> dict[str, float]:
-        lengths = None if same_length(self.few) else self.few.lengths.to(self.snn.device)
-        x = self.few.x.to(self.snn.device)
-        return calibrate(self.snn, profile, x, lengths, self.delays, qnn=self.qnn)
+        first = next(batches(self.few, self.snn.device))
+        return calibrate(self.snn, profile, *first, self.delays, qnn=self.qnn)
 
     def run(self, chip: Snn | None, advance: Any) -> tuple[torch.Tensor, float]:
         """Labels that a chip gives (None: the ideal one), and percent of decisions that changed."""

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from falcon_snn.files import replacing, write_json
-from falcon_snn.network.calibrate import CALIBRATION_CLIPS, calibrate
+from falcon_snn.network.calibrate import calibrate
 from falcon_snn.network.chip import FIRST_CHIP, sampled
 from falcon_snn.network.convert import convert
 from falcon_snn.network.integer import Snn
@@ -16,7 +16,7 @@ from falcon_snn.pipeline.resources import count_resources
 from falcon_snn.pipeline.schedule import Delays, write_schedule
 from falcon_snn.pipeline.timing import time_qnn, time_snn
 from falcon_snn.training.checkpoint import load_model
-from falcon_snn.training.evaluate import same_length
+from falcon_snn.training.evaluate import batches
 from falcon_snn.training.export import save_network
 from falcon_snn.training.loop import BEST
 from falcon_snn.training.recipe import Recipe
@@ -74,10 +74,8 @@ def _score(
     """Percent of the validation clips; with chips, the mean over them."""
     if not contest.chips:
         return judge.score(snn, delays)
-    few = chosen(judge.clean, range(min(CALIBRATION_CLIPS, len(judge.clean))))
-    lengths = None if same_length(few) else few.lengths.to(snn.device)
-    x, profile = few.x.to(snn.device), contest.profile
-    ranges = calibrate(snn, profile, x, lengths, delays, qnn=qnn)
+    profile = contest.profile
+    ranges = calibrate(snn, profile, *next(batches(judge.clean, snn.device)), delays, qnn=qnn)
     scores = [
         judge.score(sampled(snn, profile, FIRST_CHIP + number, ranges, qnn=qnn), delays)
         for number in range(contest.chips)

@@ -27,7 +27,7 @@ from falcon_snn.search.ray_engine import ray_engine
 from falcon_snn.search.run import Method, Surroundings, run_search
 from falcon_snn.search.space import Space
 from falcon_snn.training.checkpoint import load_metadata
-from falcon_snn.training.evaluate import same_length
+from falcon_snn.training.evaluate import batches
 from falcon_snn.training.export import load_network
 from falcon_snn.workflow.sources import (
     DEVICES,
@@ -175,9 +175,8 @@ def predictor_of(
     if profile is None or not chips:
         return NetworkPredictor(snn, examples, batch)
     few = chosen(examples, range(0, len(examples), -(-len(examples) // CALIBRATION_CLIPS)))
-    lengths = None if same_length(few) else few.lengths.to(where)
     first = dict.fromkeys(snn.network.boundaries, 1)
-    ranges = calibrate(snn, profile, few.x.to(where), lengths, first)
+    ranges = calibrate(snn, profile, *next(batches(few, where)), first)
     return Majority([
         NetworkPredictor(sampled(snn, profile, seed, ranges), examples, batch)
         for seed in range(FIRST_CHIP, FIRST_CHIP + chips)
