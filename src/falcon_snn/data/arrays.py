@@ -95,10 +95,9 @@ def open_arrays(path: Path) -> ArraySet:
     given = {name: _read(path, f"y_{name}") for name in names}
     words = _class_names(path, headers, given["train"])
     labels = {name: _labels(path, name, values, words) for name, values in given.items()}
-    whole = np.arange(len(labels["train"]))
     rows = {name: np.arange(len(labels[name])) for name in names}
     if "validation" not in names:
-        rows["train"], rows["validation"] = _hold_out(path, headers, whole, labels["train"])
+        rows["train"], rows["validation"] = _hold_out(path, headers, labels["train"])
         labels["validation"] = labels["train"][rows["validation"]]
         labels["train"] = labels["train"][rows["train"]]
     _check_trained(path, labels, words)
@@ -206,9 +205,10 @@ def _labels(path: Path, part: str, given: NDArray[Any], words: tuple[str, ...]) 
 
 
 def _hold_out(
-    path: Path, headers: dict[str, Header], rows: NDArray[np.int64], labels: _Labels
+    path: Path, headers: dict[str, Header], labels: _Labels
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows of training and of validation; a group is never in both."""
+    rows = np.arange(len(labels))
     key = next((key for key in ("record_train", "record") if key in headers), None)
     wanted = max(1, len(rows) // 10)
     if key is None:

@@ -141,7 +141,7 @@ def warp(waves: Tensor, speed: Tensor, shift: Tensor) -> Tensor:
     source = centre + (offset[None, :] - shift[:, None]) * speed[:, None]
     left = source.floor()
     weight = source - left
-    padded = torch.nn.functional.pad(waves, (1, 1))
+    padded = F.pad(waves, (1, 1))
     # In `padded`, sample i has index i + 1, and the first and the last index hold zeros.
     here = padded.gather(1, (left + 1).clamp(0, samples + 1).long())
     following = padded.gather(1, (left + 2).clamp(0, samples + 1).long())

@@ -182,10 +182,13 @@ def load_noise(source: str | Path) -> Tensor:
 
     A set without such recordings gets a minute of pink noise, always the same.
     """
+    return torch.from_numpy(np.concatenate(noise_recordings(source)))
+
+
+def noise_recordings(source: str | Path) -> list[NDArray[np.float32]]:
+    """The recordings of background noise of a set, or the pink noise that stands for them."""
     files = open_recordings(find_source(source)).noise_files()
-    if not files:
-        return torch.from_numpy(pink_noise(60 * RATE_HZ))
-    return torch.from_numpy(np.concatenate([read_wave(file) for file in files]))
+    return [read_wave(file) for file in files] or [pink_noise(60 * RATE_HZ)]
 
 
 def read_recordings(

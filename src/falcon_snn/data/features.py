@@ -61,11 +61,12 @@ def log_mel(waves: Tensor) -> Tensor:
     In double for waves in double, otherwise in float32.
     """
     waves = waves if waves.dtype == torch.float64 else waves.float()
-    return normalised(log_frames(waves.unfold(-1, FFT_SAMPLES, HOP_SAMPLES)))
+    return normalised(log_frames(waves))
 
 
-def log_frames(frames: Tensor) -> Tensor:
-    """Log-mel values of frames, [..., 480] -> [..., 64], before normalisation."""
+def log_frames(waves: Tensor) -> Tensor:
+    """Log-mel values of all whole frames, [..., samples] -> [..., frame, 64], not normalised."""
+    frames = waves.unfold(-1, FFT_SAMPLES, HOP_SAMPLES)
     window, filters = _constants(frames.device, frames.dtype)
     # Mixed precision would destroy the small powers, so it is off here whatever the caller set.
     with torch.autocast(frames.device.type, enabled=False):

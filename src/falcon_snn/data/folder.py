@@ -89,9 +89,7 @@ def holds_recordings(folder: Path) -> bool:
 
 def open_folder(folder: Path) -> FolderSet:
     """List the clips of a folder with their split, in order of their names within a split."""
-    files = sorted(_recordings(folder))
-    if not files:
-        raise FalconError(f"{folder}: no recordings; a folder of clips holds word/name.wav files")
+    files = _listed(folder)
     split = _split(folder, files)
     clips = [Clip(file, file.split("/", 1)[0], speaker_of(file), split[file]) for file in files]
     return FolderSet(folder, sorted(clips, key=split_order))
@@ -99,10 +97,7 @@ def open_folder(folder: Path) -> FolderSet:
 
 def write_split(folder: Path, rule: str) -> Split:
     """Split a folder by a rule of `split.py` and write that down in it as `split.csv`."""
-    files = sorted(_recordings(folder)) if folder.is_dir() else []
-    if not files:
-        raise FalconError(f"{folder}: no recordings; a folder of clips holds word/name.wav files")
-    split = split_by(rule, files)
+    split = split_by(rule, _listed(folder))
     lines = [f"{file},{part}\n" for file, part in split.items()]
     write_text(folder / OWN_SPLIT, "".join(["file,split\n", *lines]))
     return split
@@ -156,6 +151,13 @@ def _read_own_split(path: Path, files: list[str]) -> Split:
     for name, part in split.items():
         check_split(part, f"{path}: {name}: ")
     return {file: split[file] for file in files}
+
+
+def _listed(folder: Path) -> list[str]:
+    files = sorted(_recordings(folder)) if folder.is_dir() else []
+    if not files:
+        raise FalconError(f"{folder}: no recordings; a folder of clips holds word/name.wav files")
+    return files
 
 
 def _recordings(folder: Path) -> Iterator[str]:

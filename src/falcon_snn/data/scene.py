@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falcon_snn.data.examples import Waves
-from falcon_snn.data.features import FFT_SAMPLES, HOP_SAMPLES, RATE_HZ, log_frames
+from falcon_snn.data.features import FFT_SAMPLES, RATE_HZ, log_frames
 from falcon_snn.data.stream import word_span
 from falcon_snn.errors import FalconError
 
@@ -97,7 +97,7 @@ def _clip(waves: Waves, row: int) -> tuple[NDArray[np.float64], float, float]:
     """A clip at the level of all words, and where its word begins and ends."""
     length = max(int(waves.lengths[row]), FFT_SAMPLES)
     wave = waves.waves[row, :length].double() / 32768.0
-    start_s, end_s = map(float, word_span(log_frames(wave.unfold(0, FFT_SAMPLES, HOP_SAMPLES))))
+    start_s, end_s = map(float, word_span(log_frames(wave)))
     clip = wave.numpy().copy()
     part = clip[int(start_s * RATE_HZ) : int(end_s * RATE_HZ)]
     clip *= WORD_LEVEL / max(float(np.sqrt(np.square(part).mean())), 1e-5)

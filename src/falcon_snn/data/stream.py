@@ -63,9 +63,7 @@ class StreamFeatures:
         frames = max(0, (len(self._wave) - FFT_SAMPLES) // HOP_SAMPLES + 1)
         if frames:
             held = torch.from_numpy(self._wave).double() / 32768.0
-            self._logs = torch.cat(
-                [self._logs, log_frames(held.unfold(0, FFT_SAMPLES, HOP_SAMPLES))]
-            )
+            self._logs = torch.cat([self._logs, log_frames(held)])
             self._wave = self._wave[frames * HOP_SAMPLES :]
         # Windows begin at frames 0, every, 2 every, ...
         count = max(0, (len(self._logs) - FRAMES) // self.every + 1)

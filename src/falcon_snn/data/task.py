@@ -11,13 +11,14 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from falcon_snn.data.audio import log, pink_noise, read_wave, to_int16
+from falcon_snn.data.audio import log, to_int16
 from falcon_snn.data.clips import SPLITS
 from falcon_snn.data.examples import (
     Examples,
@@ -26,9 +27,9 @@ from falcon_snn.data.examples import (
     kind_of,
     load_examples,
     load_waves,
-    open_recordings,
+    noise_recordings,
 )
-from falcon_snn.data.features import CLIP_SAMPLES, RATE_HZ, exact_log_mel, one_second
+from falcon_snn.data.features import CLIP_SAMPLES, exact_log_mel, one_second
 from falcon_snn.errors import FalconError
 
 UNKNOWN, SILENCE = "unknown", "silence"
@@ -52,17 +53,13 @@ def examples_for(source: str, split: str, classes: Sequence[str] | None) -> Exam
     examples = load_examples(source, split)
     if classes is None or not _can_be(source, examples.words, classes):
         return examples
-    rows, labels, spare = _chosen(examples.names, examples.labels, examples.words, classes, split)
-    names = [examples.names[row] for row in rows]
-    x = examples.x[rows]
-    if SILENCE in classes:
-        pieces = silence(source, split, _negatives(labels, classes))
-        label = torch.full((len(pieces),), list(classes).index(SILENCE))
-        heard = one_second(torch.from_numpy(pieces), torch.full((len(pieces),), CLIP_SAMPLES))
-        x, labels = torch.cat([x, exact_log_mel(heard)]), torch.cat([labels, label])
-        names += _silence_names(len(pieces))
+    task = _task(source, split, examples, classes)
+    x = examples.x[task.rows]
+    if len(task.silence):
+        lengths = torch.full((len(task.silence),), CLIP_SAMPLES)
+        x = torch.cat([x, exact_log_mel(one_second(torch.from_numpy(task.silence), lengths))])
     lengths = torch.full((len(x),), x.shape[1])
-    return Examples(x, lengths, labels, names, tuple(classes), spare=spare)
+    return Examples(x, lengths, task.labels, task.names, tuple(classes), spare=task.spare)
 
 
 def waves_for(source: str, split: str, classes: Sequence[str] | None) -> Waves:
@@ -70,29 +67,44 @@ def waves_for(source: str, split: str, classes: Sequence[str] | None) -> Waves:
     waves = load_waves(source, split)
     if classes is None or not _can_be(source, waves.words, classes):
         return waves
-    rows, labels, spare = _chosen(waves.names, waves.labels, waves.words, classes, split)
-    samples, lengths = waves.waves[rows], waves.lengths[rows]
-    names, speakers = ([each[row] for row in rows] for each in (waves.names, waves.speakers))
-    if SILENCE in classes:
-        pieces = silence(source, split, _negatives(labels, classes))
-        wide = np.zeros((len(pieces), samples.shape[1]), np.int16)
-        wide[:, :CLIP_SAMPLES] = pieces
-        label = torch.full((len(pieces),), list(classes).index(SILENCE))
-        samples, labels = torch.cat([samples, torch.from_numpy(wide)]), torch.cat([labels, label])
-        lengths = torch.cat([lengths, torch.full((len(pieces),), CLIP_SAMPLES)])
-        names += _silence_names(len(pieces))
-        speakers += _silence_names(len(pieces))
+    task = _task(source, split, waves, classes)
+    samples, lengths = waves.waves[task.rows], waves.lengths[task.rows]
+    if pieces := len(task.silence):
+        wide = np.zeros((pieces, samples.shape[1]), np.int16)
+        wide[:, :CLIP_SAMPLES] = task.silence
+        samples = torch.cat([samples, torch.from_numpy(wide)])
+        lengths = torch.cat([lengths, torch.full((pieces,), CLIP_SAMPLES)])
+    speakers = [waves.speakers[row] for row in task.rows] + task.names[len(task.rows) :]
     return replace(
-        waves, waves=samples, lengths=lengths, labels=labels, names=names, speakers=speakers,
-        words=tuple(classes), spare=spare,
+        waves, waves=samples, lengths=lengths, labels=task.labels, names=task.names,
+        speakers=speakers, words=tuple(classes), spare=task.spare,
     )  # fmt: skip
+
+
+class _Task(NamedTuple):
+    """What a split has of a task: some of its clips, then pieces of silence."""
+
+    rows: list[int]  # the clips
+    silence: NDArray[np.int16]  # [pieces, 16000]
+    labels: Tensor  # of both
+    names: list[str]
+    spare: int  # clips of unknown words that an epoch leaves out
+
+
+def _task(source: str, split: str, data: Examples | Waves, classes: Sequence[str]) -> _Task:
+    rows, labels, spare = _chosen(data.names, data.labels, data.words, classes, split)
+    names, pieces = [data.names[row] for row in rows], np.zeros((0, CLIP_SAMPLES), np.int16)
+    if SILENCE in classes:
+        words = sum(word not in NO_WORDS for word in classes)
+        pieces = silence(source, split, ceil(SHARE * int((labels < words).sum())))
+        labels = torch.cat([labels, torch.full((len(pieces),), list(classes).index(SILENCE))])
+        names += [f"{SILENCE}/{number}" for number in range(len(pieces))]
+    return _Task(rows, pieces, labels, names, spare)
 
 
 def silence(source: str, split: str, count: int) -> NDArray[np.int16]:
     """Pieces of background noise at all levels, and of digital silence: int16 [count, 16000]."""
-    files = open_recordings(find_source(source)).noise_files()
-    recordings = [read_wave(file) for file in files] or [pink_noise(60 * RATE_HZ)]
-    parts = [_part(wave, split) for wave in recordings]
+    parts = [_part(wave, split) for wave in noise_recordings(source)]
     draw = np.random.Generator(np.random.Philox([59, SPLITS.index(split)]))
     pieces = np.zeros((count, CLIP_SAMPLES), np.int16)
     for number in range(count):
@@ -150,13 +162,3 @@ def _chosen(
         rows = sorted([*rows, *others])
     number = list(classes).index(UNKNOWN) if UNKNOWN in classes else -1
     return rows, torch.tensor([new.get(said[row], number) for row in rows]), spare
-
-
-def _negatives(labels: Tensor, classes: Sequence[str]) -> int:
-    """How many pieces of silence a split has."""
-    words = sum(word not in NO_WORDS for word in classes)
-    return ceil(SHARE * int((labels < words).sum()))
-
-
-def _silence_names(count: int) -> list[str]:
-    return [f"{SILENCE}/{number}" for number in range(count)]

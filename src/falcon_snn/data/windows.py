@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from falcon_snn.data.augment import Augmentation, some_noise, symmetric, uniform, warp
-from falcon_snn.data.features import FFT_SAMPLES, HOP_SAMPLES, RATE_HZ, log_frames
+from falcon_snn.data.features import RATE_HZ, log_frames
 from falcon_snn.data.scene import FADE_SAMPLES, WORD_LEVEL
 from falcon_snn.data.stream import word_span
 from falcon_snn.data.task import SILENCE, UNKNOWN
@@ -33,9 +33,7 @@ def stream_windows(
     clips, samples = waves.shape
     silence, unknown = (classes.index(name) for name in (SILENCE, UNKNOWN))
     spoken = labels != silence
-    span = RATE_HZ * torch.stack(
-        word_span(log_frames(waves.unfold(-1, FFT_SAMPLES, HOP_SAMPLES))), dim=1
-    )
+    span = RATE_HZ * torch.stack(word_span(log_frames(waves)), dim=1)
     gain_db = LEVEL_DB * symmetric(clips, generator)
     waves = _levelled(waves, span) * (spoken * 10.0 ** (gain_db / 20.0))[:, None]
     speed = 1.0 + settings.speed * symmetric(clips, generator)
