@@ -73,6 +73,10 @@ class Journal:
         self._write({"schedule": list(schedule), "clips": len(answers), "correct": bits})
         self.answers[schedule] = answers
 
+    def close(self) -> None:
+        """Let go of the file; nothing can be added any more."""
+        self._file.close()
+
     def _write(self, record: dict[str, Any]) -> None:
         self._file.write(json.dumps(record).encode() + b"\n")
         self._file.flush()

@@ -14,7 +14,7 @@ from falcon_snn.pipeline.schedule import write_schedule
 from falcon_snn.search.evaluations import Evaluations
 from falcon_snn.search.pareto import Point, choose, pareto_filter
 from falcon_snn.search.pds import Change, accuracy_gain, rescue_score, rescued_and_harmed
-from falcon_snn.search.random_schedules import random_schedules
+from falcon_snn.search.random_schedules import RandomSchedules, random_schedules
 from falcon_snn.search.result_form import checked_result
 from falcon_snn.search.space import Schedule, Space, unique
 from falcon_snn.search.statistics import flattery, mcnemar, wilson
@@ -66,7 +66,7 @@ def search_result(
         "uniform": [number[schedule] for schedule in uniform],
         "random": {
             name: {
-                "existing": random_ones[name]["existing"],
+                "existing": random_ones[name].existing,
                 "schedules": [
                     {
                         "schedule": number[schedule],
@@ -76,7 +76,7 @@ def search_result(
                             )
                         ),
                     }
-                    for schedule in random_ones[name]["schedules"]
+                    for schedule in random_ones[name].schedules
                 ],
             }
             for name in chosen
@@ -151,10 +151,10 @@ def read_result(path: Path) -> dict[str, Any]:
     return checked_result(result, path)
 
 
-def _random(evaluations: Evaluations, like: Schedule, n: int, seed: int) -> dict[str, Any]:
+def _random(evaluations: Evaluations, like: Schedule, n: int, seed: int) -> RandomSchedules:
     found = random_schedules(like, evaluations.space.latency, n, seed)
     evaluations.correct(evaluations.space.start, found.schedules)
-    return found._asdict()
+    return found
 
 
 def _sparse(space: Space, schedule: Schedule) -> dict[str, int]:

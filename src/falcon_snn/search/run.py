@@ -1,7 +1,8 @@
 """A search from start to files: journal, method, comparison, result."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -54,19 +55,10 @@ def run_search(
     kept = out / "journal.jsonl"
     if not kept.exists():
         demand_unused(out, ("result.json", *(f"{name}.json" for name in CHOSEN)))
-    journal = Journal(kept, identity, resume=resume)
-    evaluations = Evaluations(space, engine, journal, progress)
-    found, changes = method(evaluations)
-    result = search_result(
-        evaluations,
-        found,
-        changes,
-        cycle_ns=surroundings.cycle_ns,
-        slots=surroundings.slots,
-        random=surroundings.random,
-        seed=surroundings.seed,
-        facts=facts,
-    )
+    with closing(Journal(kept, identity, resume=resume)) as journal:
+        evaluations = Evaluations(space, engine, journal, progress)
+        found, changes = method(evaluations)
+        result = search_result(evaluations, found, changes, facts=facts, **asdict(surroundings))
     if held_out is not None:
         result["held_out"] = held_out_result(evaluations, Evaluations(space, held_out), result)
     write_result(out, result)

@@ -5,7 +5,7 @@ Nothing in a step waits for the device: losses and hits are summed there and rea
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from math import isfinite
@@ -111,7 +111,9 @@ class _State:
         job.model.to(devices.device)
         self.neurons = neuron_parameters(job.model)
         self.moving = choose_moving(job.model, job.recipe)
-        self.optimiser = make_optimiser(job.model, job.recipe, devices.device)
+        self.optimiser = make_optimiser(
+            self.moving, self.neurons.keys(), job.recipe, devices.device
+        )
         self.shadow = deepcopy(job.model).requires_grad_(False) if job.recipe.ema else None
         if self.shadow is not None:
             self.behind, self.ahead = _floats(self.shadow), _floats(job.model)
@@ -276,11 +278,11 @@ def choose_moving(model: nn.Module, recipe: Recipe) -> dict[str, nn.Parameter]:
     return {name: p for name, p in model.named_parameters() if p.requires_grad}
 
 
-def make_optimiser(model: nn.Module, recipe: Recipe, device: torch.device) -> torch.optim.AdamW:
+def make_optimiser(
+    moving: dict[str, nn.Parameter], neurons: Collection[str], recipe: Recipe, device: torch.device
+) -> torch.optim.AdamW:
     """AdamW with weight decay on matrices only, and a rate of its own for the neurons."""
-    neurons = neuron_parameters(model).keys()
-    moving = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    matrices = [p for name, p in moving.items() if p.dim() > 1]
+    matrices = [p for p in moving.values() if p.dim() > 1]
     vectors = [p for name, p in moving.items() if p.dim() <= 1 and name not in neurons]
     tuned = [p for name, p in moving.items() if name in neurons]
     groups: list[dict[str, Any]] = [
