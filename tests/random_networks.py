@@ -231,11 +231,14 @@ def _attention(
     channels = heads * draw(st.integers(1, 3))
     norm = draw(st.sampled_from(("batch", "bias")))
     prefix = draw(st.one_of(st.none(), st.integers(1, slots)))
+    # The values may be what is there already, the source's spikes among them.
+    values = before if shapes[before][2] == channels and draw(st.booleans()) else f"{name}.v"
+    made = Fire(values, (FireTerm(before, Product(channels)),), lookahead=draw(st.booleans()))
     return [
         Code(f"{name}.q", before, Product(channels, norm=norm), prefix),
         Code(f"{name}.k", before, Product(channels), draw(st.sampled_from((prefix, None)))),
-        Fire(f"{name}.v", (FireTerm(before, Product(channels)),), lookahead=draw(st.booleans())),
-        Attention(name, f"{name}.q", f"{name}.k", f"{name}.v", heads),
+        *([] if values == before else [made]),
+        Attention(name, f"{name}.q", f"{name}.k", values, heads),
     ]
 
 

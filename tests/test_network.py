@@ -13,16 +13,20 @@ from tests.random_networks import trained_like
 from torch import Tensor
 
 from falcon_snn.errors import FalconError
+from falcon_snn.hardware.energy import Operations
+from falcon_snn.hardware.profile import load_profile
+from falcon_snn.network.activity import schedule_energy
 from falcon_snn.network.convert import check, conversion_report, convert
 from falcon_snn.network.description import Network
 from falcon_snn.network.falcon import FalconConfig, architecture, falcon, falcon_config
 from falcon_snn.network.fixed_point import grid_exponent, neurons_on_grid, to_int32
 from falcon_snn.network.integer import Snn
-from falcon_snn.network.operations import Fire, FireTerm, Readout, Source
+from falcon_snn.network.operations import Attention, Code, Fire, FireTerm, Readout, Source
 from falcon_snn.network.parts import convolve
 from falcon_snn.network.product import Product
 from falcon_snn.network.qnn import Qnn, with_slots
 from falcon_snn.network.quantise import Counter, StepSize
+from falcon_snn.pipeline.timing import time_snn
 
 CONFIG = FalconConfig(
     "small", blocks=1, features=12, tokens=10, classes=4, hidden=32, heads=2, ffn=48,
@@ -151,16 +155,37 @@ def test_conversion_does_not_hang_on_the_last_bit_of_exp(monkeypatch: pytest.Mon
 
 
 def test_conversion_reports_every_stage_and_refuses_other_inputs() -> None:
-    snn = convert(trained_like(NETWORK, 2))
+    model = trained_like(NETWORK, 2)
+    snn = convert(model)
     rows = conversion_report(snn)
     assert [row.name for row in rows] == [stage.name for stage in NETWORK.inner_stages]
     assert {row.kind for row in rows} == {"source", "fire", "code", "attention"}
+    with torch.no_grad():
+        model.part("stem.fc2").fire.threshold.mul_(2)
+    before, after = (
+        next(row for row in some if row.name == "stem.fc2")
+        for some in (rows, conversion_report(convert(model)))
+    )
+    assert after.scale == pytest.approx([value / 2 for value in before.scale])  # in thresholds
     delays = dict.fromkeys(NETWORK.boundaries, 1)
     with pytest.raises(FalconError, match="samples are 10 x 16, this network takes 10 x 12 x 1"):
         snn.predict(torch.randn(1, 10, 16), None, delays)
     assert snn.predict(torch.randn(1, 20, 12), None, delays).shape == (1,)
     with pytest.raises(FalconError, match="inputs of 21 lines; this network takes up to 20"):
         snn.predict(torch.randn(1, 21, 12), None, delays)
+
+
+def test_attention_may_mix_the_spikes_of_the_source() -> None:
+    network = Network("direct", 4, (
+        Source("source", (6, 1, 8)), Code("q", "source", Product(8)),
+        Code("k", "source", Product(8)), Attention("context", "q", "k", "source", 2),
+        Fire("out", (FireTerm("context", Product(8)),)), Readout("classes", "out", 3),
+    ))  # fmt: skip
+    snn, x, profile = convert(trained_like(network, 1)), torch.rand(2, 6, 1, 8), load_profile()
+    assert check(snn, x, None).shape == (2,)
+    assert time_snn(network.graph, {"out": 1}, profile).core_us > 0
+    energy, _ = schedule_energy(snn, [(x, None)], {"out": 1}, profile)
+    assert energy.operations["context.av"] == Operations(macs_8x4=2 * 6 * 6 * 4)
 
 
 def test_training_sees_the_counts_of_the_spikes() -> None:

@@ -191,7 +191,7 @@ def _additions(name: str, activity: Activity, qnn: bool) -> float:
 
 def _product(graph: Graph, stage: TimedStage) -> Operations:
     """A product of two codes has 8 bits on both sides, one with counts 4 on one of them."""
-    counted = any(graph.stage(name).fires for name in stage.after)
+    counted = any(name == INPUT or graph.stage(name).fires for name in stage.after)
     macs = _macs(stage)
     return Operations(macs_8x4=macs) if counted else Operations(macs_8x8=macs)
 

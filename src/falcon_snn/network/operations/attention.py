@@ -159,13 +159,13 @@ class Attention(Stage):
 
     def timing(self, network: Network) -> list[graph.TimedStage]:
         lines, _, channels = network.shapes[self.v]
-        size, block = channels // self.heads, self._block(network)
+        size, block, value = channels // self.heads, self._block(network), network.timed(self.v)
         return [
             graph.TimedStage(f"{block}.qk", "product", (self.q, self.k),
                         rows=lines, inner=size, columns=lines, copies=self.heads),
             graph.TimedStage(f"{block}.consmax", "elementwise", (f"{block}.qk",),
                         rows=lines, columns=lines, copies=self.heads),
-            graph.TimedStage(f"{block}.av", "product", (f"{block}.consmax", self.v),
+            graph.TimedStage(f"{block}.av", "product", (f"{block}.consmax", value),
                         rows=lines, inner=lines, columns=size, copies=self.heads),
             graph.TimedStage(self.name, "neuron", (f"{block}.av",), full_lookahead=True),
         ]  # fmt: skip
