@@ -35,9 +35,9 @@ def convert(
         print_json({"stages": [asdict(row) for row in rows], "check": checked, "out": str(target)})
         return
     print_table(
-        "stage | kind | neurons | scale | static term | threshold",
+        "stage | kind | neurons | scale | static term",
         "{0.name} | {0.kind} | {0.neurons} | {0.scale[0]:.4g} .. {0.scale[1]:.4g} | "
-        "{0.static[0]:.4g} .. {0.static[1]:.4g} | {0.threshold[0]:.4g} .. {0.threshold[1]:.4g}",
+        "{0.static[0]:.4g} .. {0.static[1]:.4g}",
         rows,
     )  # fmt: skip
     if checked is not None:

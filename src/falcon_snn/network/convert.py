@@ -58,14 +58,13 @@ class Conversion:
 
 @dataclass(frozen=True)
 class StageReport:
-    """What conversion made of a stage: ranges over its neurons, in units of the step alpha."""
+    """What conversion made of a stage: ranges over its neurons, in thresholds (steps of a code)."""
 
     name: str
     kind: str
     neurons: int
     scale: tuple[float, float]  # gain per integer input
     static: tuple[float, float]  # input-independent current over all T slots
-    threshold: tuple[float, float]
 
 
 def conversion_report(snn: Snn) -> list[StageReport]:
@@ -73,30 +72,16 @@ def conversion_report(snn: Snn) -> list[StageReport]:
     rows = []
     for stage in snn.network.inner_stages:
         numbers = {
-            part: snn.tensors.get(f"{stage.name}.{part}")
-            for part in ("threshold", "static", "shift", "bias")
+            part: snn.tensors[f"{stage.name}.{part}"].double()
+            for part in ("factor", "threshold", "static", "shift", "bias")
+            if f"{stage.name}.{part}" in snn.tensors
         }
-        if numbers["shift"] is not None:
-            grid = torch.exp2(numbers["shift"].double())
-            threshold, static = grid, numbers["bias"]
+        if "shift" in numbers:
+            unit, static = torch.exp2(numbers["shift"]), numbers["bias"]
         else:
-            # The initial potential is 1/2 + offset thresholds; the grid shows in the threshold.
-            assert numbers["threshold"] is not None
-            assert numbers["static"] is not None
-            grid = threshold = numbers["threshold"].double()
-            static = numbers["static"].double() * snn.network.slots
-        assert static is not None
-        factor = snn.tensors[f"{stage.name}.factor"]
-        rows.append(
-            StageReport(
-                stage.name,
-                stage.operation,
-                int(grid.numel()),
-                _range(factor / grid),
-                _range(static / grid),
-                _range(threshold / grid),
-            )
-        )
+            unit, static = numbers["threshold"], numbers["static"] * snn.network.slots
+        scale, shift = _range(numbers["factor"] / unit), _range(static / unit)
+        rows.append(StageReport(stage.name, stage.operation, unit.numel(), scale, shift))
     return rows
 
 
