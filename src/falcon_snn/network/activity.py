@@ -1,5 +1,6 @@
 """Spikes and driven rows of a network on data: what its energy depends on."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from math import prod
 
@@ -45,13 +46,10 @@ def network_energy(
 
 def least_energy(network: Network, delays: Mapping[str, int], profile: Profile) -> Energy:
     """The least that an inference costs: the arrays are read in every slot, spikes or not."""
-    firing = [stage.name for stage in network.inner_stages if stage.emits == "spikes"]
-    layers = [
-        _layer(stage, suffix) for stage in network.inner_stages for suffix, _, _ in stage.products
-    ]
+    neurons = _neurons(network)
     silent = Activity(
-        network.source.name, dict.fromkeys(layers, 0.0), dict.fromkeys(firing, 0.0),
-        {name: prod(network.shapes[name]) for name in firing},
+        network.source.name, dict.fromkeys(_arrays(network), 0.0), dict.fromkeys(neurons, 0.0),
+        neurons,
     )  # fmt: skip
     return network_energy(network, silent, delays, profile)
 
@@ -92,14 +90,15 @@ class _Tally:
 
     def __init__(self, network: Network, *, qnn: bool) -> None:
         self.network, self.qnn = network, qnn
-        self.firing = [s.name for s in network.inner_stages if s.emits == "spikes"]
-        self.rows: dict[str, float] = {}
-        self.spikes: dict[str, float] = {}
-        self.lines = dict.fromkeys(network.by_name, 0)  # real ones, over all clips
+        self.neurons = _neurons(network)
+        self.rows, self.spikes = Counter[str](), Counter[str]()
+        self.lines = Counter[str]()  # real ones, over all clips
 
     def add(self, streams: Streams, lengths: Tensor | None) -> None:
         network = self.network
-        trains = {name: count(streams[name]) if self.qnn else streams[name] for name in self.firing}
+        trains = {
+            name: count(streams[name]) if self.qnn else streams[name] for name in self.neurons
+        }
         lines = None if lengths is None else network.lines(lengths)
         real: dict[str, Tensor] = {}
         for stage in network.inner_stages:
@@ -110,9 +109,9 @@ class _Tally:
                 else token_mask(lines[stage.name], shape[1])
             )
             self.lines[stage.name] += int(real[stage.name].sum())
-        for name in self.firing:
-            per_line = count(network.inner(name, trains[name])).flatten(2).sum(dim=2)
-            self._note(self.spikes, name, per_line, real[name])
+        for name, train in trains.items():
+            per_line = count(network.inner(name, train)).flatten(2).sum(dim=2)
+            self.spikes[name] += int((per_line * real[name]).sum())
         for stage in network.inner_stages:
             prefix = MAX_SLOTS
             if isinstance(stage, Code) and not self.qnn:
@@ -121,29 +120,36 @@ class _Tally:
                 driven = _per_window(
                     count(network.inner(read, trains[read]), prefix).sum(dim=3), product
                 )
-                self._note(self.rows, _layer(stage, suffix), driven, real[stage.name])
-
-    def _note(self, sums: dict[str, float], name: str, per_line: Tensor, real: Tensor) -> None:
-        sums[name] = sums.get(name, 0) + int((per_line * real).sum())
+                self.rows[_layer(stage, suffix)] += int((driven * real[stage.name]).sum())
 
     def activity(self) -> Activity:
         """Per clip of full length: as many as the real lines of a stage make."""
-        shapes = self.network.shapes
-
-        def clips(stage: str) -> float:
-            return self.lines[stage] / shapes[stage][0]
-
-        arrays = {
-            _layer(stage, suffix): stage.name
-            for stage in self.network.inner_stages
-            for suffix, _, _ in stage.products
-        }
+        network = self.network
+        clips = {name: lines / network.shapes[name][0] for name, lines in self.lines.items()}
         return Activity(
-            self.network.source.name,
-            {layer: self.rows[layer] / clips(stage) for layer, stage in arrays.items()},
-            {name: spikes / clips(name) for name, spikes in self.spikes.items()},
-            {name: prod(shapes[name]) for name in self.firing},
+            network.source.name,
+            {layer: self.rows[layer] / clips[stage] for layer, stage in _arrays(network).items()},
+            {name: spikes / clips[name] for name, spikes in self.spikes.items()},
+            self.neurons,
         )
+
+
+def _neurons(network: Network) -> dict[str, int]:
+    """The stages that spike, and how many neurons each has."""
+    return {
+        stage.name: prod(network.shapes[stage.name])
+        for stage in network.inner_stages
+        if stage.emits == "spikes"
+    }
+
+
+def _arrays(network: Network) -> dict[str, str]:
+    """The stage of each layer of weights."""
+    return {
+        _layer(stage, suffix): stage.name
+        for stage in network.inner_stages
+        for suffix, _, _ in stage.products
+    }
 
 
 def _layer(stage: Stage, suffix: str) -> str:

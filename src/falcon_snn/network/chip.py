@@ -71,7 +71,8 @@ def sample_array(
     rounded = codes.double() if worth == 1 else (codes.double() / worth).round()
     rounded = rounded.long().flatten(1).t()  # [row, output of all arrays]
     rounded = torch.stack(rounded.chunk(arrays, dim=1))  # [array, row, output]
-    grouped = span is not None or profile.column_ohm + profile.row_ohm > 0
+    wired = profile.column_ohm + profile.row_ohm > 0
+    grouped = span is not None or wired
     rows = profile.tile_rows if grouped else rounded.shape[1]
     active = profile.active_rows if grouped else rounded.shape[1]
 
@@ -104,27 +105,24 @@ def sample_array(
             variance = _weighted(noise.variance.view(shape).movedim(2, 0), squared)
             noise = noise._replace(variance=variance)
         parts = (1.0,)
-    converter = None
-    if span is not None:
-        high = profile.largest_code
-        step = max(1, round(span / high * UNIT))
-        converter = Converter(step, -high if profile.sensing == "subtracted" else 0, high)
-        if profile.offset_steps:
-            drawn = _offsets(weight, len(parts), arrays, profile, key) * step
-            converter = converter._replace(offset=drawn)
     wires = None
-    if profile.column_ohm + profile.row_ohm > 0:
+    if wired:
         ohms = 1000 * profile.lrs_kohm
         cells = laid_out(conductances)
         wires = Wires(cells, scales, profile.column_ohm / ohms, profile.row_ohm / ohms)
-    offset = None if converter is None else converter.offset
+    step, offset, converter, dark = 0, None, None, None
+    if span is not None:
+        step = max(1, round(span / profile.largest_code * UNIT))
+        if profile.offset_steps:
+            offset = _offsets(weight, len(parts), arrays, profile, key) * step
     kind = exact_type(weight, largest, 0.0 if offset is None else float(offset.abs().max()))
-    if converter is not None and offset is not None:
-        converter = converter._replace(offset=offset.round().to(kind))
-    dark = None
-    if converter is not None and converter.offset is not None and profile.offset_trim == "silent":
-        codes_of_silence = convert(converter.offset.clone(), converter)
-        dark = codes_of_silence.view(arrays, -1, 1, weight.shape[2]).sum(dim=1).int()
+    if span is not None:
+        low = -profile.largest_code if profile.sensing == "subtracted" else 0
+        whole = None if offset is None else offset.round().to(kind)
+        converter = Converter(step, low, profile.largest_code, whole)
+        if whole is not None and profile.offset_trim == "silent":
+            silence = convert(whole.clone(), converter)
+            dark = silence.view(arrays, -1, 1, weight.shape[2]).sum(dim=1).int()
     return AnalogArray(
         weight.to(kind), tuple(worth * part for part in parts), arrays, codes.shape[3], rows,
         active, input_bits, converter, noise, wires, dark,

@@ -115,7 +115,7 @@ def attention(
     if lengths is not None:
         levels *= token_mask(lengths, q.shape[1])[:, None, None, :]
     mixed = (levels @ _heads(count(v), heads)).transpose(1, 2).flatten(2)
-    return full_lookahead(mixed.flatten(0, 1), factor, neurons, slots).view(v.shape)
+    return _full_lookahead(mixed.flatten(0, 1), factor, neurons, slots).view(v.shape)
 
 
 def _heads(x: Tensor, heads: int) -> Tensor:
@@ -130,7 +130,7 @@ def encode(
     lines = (x.shape[1] - weight.shape[1]) // stride[0] + 1
     pixels = (x.shape[2] - weight.shape[2]) // stride[1] + 1
     total = _product(_windows(x, weight, stride), weight)
-    first = full_lookahead(total, factor, neurons, slots)
+    first = _full_lookahead(total, factor, neurons, slots)
     table = encoding_tensor(slots, kind, first.device)
     trains = table[count(first).long()].view(len(x), lines, pixels, -1)
     return with_border(real_trains(trains, weight, stride, padding, lengths), border)
@@ -172,14 +172,14 @@ def _fire_sums(
 ) -> Tensor:
     """SN_delta of sums [slot, row, output]; where the delay is T, of one sum over all slots."""
     if delay == slots:
-        return full_lookahead(sums[0], factor, neurons, slots)
+        return _full_lookahead(sums[0], factor, neurons, slots)
     return integer.fire_integer(
         sums, delay, initial=neurons.initial, static_per_slot=neurons.static,
         threshold=neurons.threshold, factor=factor,
     )  # fmt: skip
 
 
-def full_lookahead(total: Tensor, factor: Tensor, neurons: "IntegerNeurons", slots: int) -> Tensor:
+def _full_lookahead(total: Tensor, factor: Tensor, neurons: "IntegerNeurons", slots: int) -> Tensor:
     return integer.count_integer(
         total, slots=slots, initial=neurons.initial, static_per_slot=neurons.static,
         threshold=neurons.threshold, factor=factor,
