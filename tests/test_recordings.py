@@ -78,6 +78,15 @@ def test_folder_gives_features_and_labels(folder: Path) -> None:
         torch.testing.assert_close(found.x[:1], direct, atol=1e-2, rtol=0)
 
 
+def test_names_in_lists_may_have_spaces(folder: Path) -> None:
+    for number, word in enumerate(("no", "yes")):
+        clip = folder / word / f"speaker15_nohash_{number}.wav"
+        clip.rename(clip.with_name(f"speaker15_nohash_{number} again.wav"))
+    write_lists(folder)
+    listed = [clip.file for clip in open_folder(folder).clips if clip.split == "validation"]
+    assert sum(file.endswith(" again.wav") for file in listed) == 2
+
+
 def test_lists_and_rule_must_agree(folder: Path) -> None:
     write_lists(folder)
     listed = (folder / "testing_list.txt").read_text().splitlines()

@@ -177,7 +177,8 @@ def _read_lists(folder: Path, files: set[str]) -> dict[str, str] | None:
         raise FalconError(f"{folder}: has {present[0]} but not the other list; add it")
     listed: dict[str, str] = {}
     for split, name in LISTS.items():
-        for file in read_text(folder / name).split():
+        lines = (line.strip() for line in read_text(folder / name).splitlines())
+        for file in filter(None, lines):
             if file not in files:
                 raise FalconError(f"{folder / name}: names {file[:80]}, which is not in the folder")
             listed[file] = split
