@@ -65,18 +65,20 @@ class StreamFeatures:
             held = torch.from_numpy(self._wave).double() / 32768.0
             self._logs = torch.cat([self._logs, log_frames(held)])
             self._wave = self._wave[frames * HOP_SAMPLES :]
-        # Windows begin at frames 0, every, 2 every, ...
-        count = max(0, (len(self._logs) - FRAMES) // self.every + 1)
-        starts = self._first + self.every * np.arange(count)
+        # Windows begin at frames 0, every, 2 every, ...; some lie between those of long steps.
+        skipped = -self._first % self.every
+        count = max(0, (len(self._logs) - skipped - FRAMES) // self.every + 1)
+        starts = self._first + skipped + self.every * np.arange(count)
         end_s = ((starts + FRAMES - 1) * HOP_SAMPLES + FFT_SAMPLES) / RATE_HZ
         logs = torch.zeros(0, FRAMES, BANDS, dtype=torch.float64)
         lately = np.zeros(0, bool)
         if count:
-            logs = self._logs.unfold(0, FRAMES, self.every).transpose(1, 2)
-            loud = _loud(loudness(self._logs).unfold(0, FRAMES, self.every))
+            logs = self._logs[skipped:].unfold(0, FRAMES, self.every).transpose(1, 2)
+            loud = _loud(loudness(self._logs[skipped:]).unfold(0, FRAMES, self.every))
             lately = loud[:, -_LATELY_FRAMES:].any(dim=1).numpy()
-            self._logs = self._logs[count * self.every :].clone()
-            self._first += count * self.every
+            done = min(skipped + count * self.every, len(self._logs))
+            self._logs = self._logs[done:].clone()
+            self._first += done
         return Windows(logs, lately, end_s)
 
 
