@@ -188,6 +188,21 @@ def test_attention_may_mix_the_spikes_of_the_source() -> None:
     assert energy.operations["context.av"] == Operations(macs_8x4=2 * 6 * 6 * 4)
 
 
+def test_a_clip_shorter_than_a_kernel_is_one_without_spikes() -> None:
+    stages = (
+        Source("source", (10, 1, 8)), Fire("out", (FireTerm("source", Product(8, (5, 1))),)),
+        Readout("classes", "out", 3),
+    )  # fmt: skip
+    model = trained_like(Network("valid", 4, stages), 1)
+    x, lengths = torch.rand(2, 10, 1, 8), torch.tensor([10, 4])
+    bias = model.part("classes").linear.bias
+    assert torch.equal(model(x, lengths)[1], bias)
+    snn = convert(model)
+    assert check(snn, x, lengths)[1] == bias.argmax()
+    logits = snn.logits(snn.streams(x, lengths, {"out": 1}), lengths)
+    assert torch.allclose(logits[1].float(), bias, atol=1e-4)
+
+
 def test_training_sees_the_counts_of_the_spikes() -> None:
     model = trained_like(NETWORK, 3)
     x = torch.randn(6, 10, 12)

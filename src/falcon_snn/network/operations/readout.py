@@ -93,7 +93,7 @@ class Readout(Stage):
         if mask is None:
             x = pool(x, window, average=True)
         else:
-            weight = mask.to(x) / mask.sum(dim=1, keepdim=True)
+            weight = mask.to(x) / mask.sum(dim=1, keepdim=True).clamp_min(1)
             x = pool(x * weight[:, :, None, None], window, average=False) / window[1]
         scores: Tensor = part.linear(F.dropout(x.flatten(1), self.dropout, part.training))
         return scores
@@ -146,11 +146,14 @@ class Readout(Stage):
         return pooled @ weight.t() + bias * self.places(run, lines)
 
     def places(self, run: Running | Witness, lines: int) -> Tensor | int:
-        """Real places of a window: scores are sums over them."""
+        """Real places of a window: scores are sums over them.
+
+        A clip too short for any line counts as one line without spikes.
+        """
         _, pixels, channels = run.network.shapes[self.source]
         (height, width), _ = self.windows((lines, pixels, channels))
         lengths = run.lines(self.source)
-        return height * width if lengths is None else lengths[:, None] * width
+        return height * width if lengths is None else lengths[:, None].clamp_min(1) * width
 
     def timing(self, network: Network) -> list[graph.TimedStage]:
         return []
