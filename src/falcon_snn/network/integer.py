@@ -78,9 +78,10 @@ class Snn:
         self, x: Tensor, lengths: Tensor | None, delays: Mapping[str, int], backend: str = "auto"
     ) -> Streams:
         """Run the whole network on inputs [clip, ...]; keep every stage's output."""
-        most = MAX_PADDING * self.network.source.input[0]
-        if self.network.source.fit(x).shape[1] > most:
-            raise FalconError(f"inputs of {x.shape[1]} lines; this network takes up to {most}")
+        source = self.network.source
+        lines, most = source.fit(x).shape[1], MAX_PADDING * source.input[0]
+        if lines > most:
+            raise FalconError(f"inputs of {lines} lines; this network takes up to {most}")
         run = Running(self, {}, lengths, delays, backend, x)
         return run.go_on(self.network.inner_stages)
 

@@ -13,4 +13,3 @@ class Samples:
     classes: int
     levels: float  # integer steps per unit of input
     zero: float = 0.0  # the input that becomes the integer 0
-    encoding: str = "first"  # of source spikes

@@ -159,9 +159,7 @@ def _weights(network: Network) -> int:
 def _configs(values: Mapping[str, Any], samples: Samples) -> Iterator[KestrelConfig | FalconConfig]:
     """The designs of a space in a fixed order."""
     shape, classes = samples.shape, samples.classes
-    inputs: dict[str, Any] = {
-        "input_levels": samples.levels, "input_zero": samples.zero, "encoding": samples.encoding,
-    }  # fmt: skip
+    inputs: dict[str, Any] = {"input_levels": samples.levels, "input_zero": samples.zero}
     for slots in values["slots"]:
         for stem, widths, long in _kestrels(values.get("kestrel")):
             name = f"kestrel {stem}:{'-'.join(map(str, widths))}" + f" long {long}" * (long > 0)
