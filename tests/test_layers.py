@@ -105,6 +105,31 @@ def ways(backend: str) -> Iterator[str]:
         yield "float products"
 
 
+@pytest.mark.parametrize("backend", ["torch", "numba"])
+def test_sums_that_no_float32_holds(backend: str) -> None:
+    """Odd sums above 2^24: each neuron of the pair tells the next lower or higher number apart."""
+    weight = torch.full((2, 1, 1, 20_001), 127, dtype=torch.int8)
+    weight[..., -1] = 125
+    zero, factor = torch.zeros(2, dtype=torch.int32), torch.ones(2, dtype=torch.int32)
+
+    def neurons(total: int) -> IntegerNeurons:
+        return IntegerNeurons(zero, zero, torch.tensor([total, total + 1], dtype=torch.int32))
+
+    spikes = torch.full((1, 1, 1, 20_001), 0x7F, dtype=torch.uint8)
+    few = weight[..., -2_001:].contiguous()
+    features = torch.full((1, 1, 1, 2_001), 127, dtype=torch.int8)
+    for way in ways(backend):
+        total = 7 * int(weight[0].sum())
+        fired = layers.fire([Term(spikes, factor, weight)], neurons(total), 7, 7, backend)
+        assert fired.flatten().tolist() == [1, 0], way
+        total = 127 * int(few[0].sum())
+        one, none = (1, 1), (0, 0)
+        trains = layers.encode(
+            features, few, one, none, None, factor, neurons(total), 7, "first", backend
+        )
+        assert trains.flatten().tolist() == [1, 0], way
+
+
 @st.composite
 def axes(draw: st.DrawFn, size: int) -> tuple[int, int, int, int, int]:
     """Kernel, stride, padding, border and inner size of an axis that gives `size` outputs."""

@@ -1,23 +1,32 @@
-"""Products of 8-bit integers on the CPU, exact on every machine."""
+"""Products of 8-bit integers, exact on every machine."""
 
 from functools import cache
 
 import torch
 from torch import Tensor
 
+from falcon_snn.neuron.encoding import MAX_SLOTS
 
-def int8_product(x: Tensor, weight: Tensor) -> Tensor:
-    """x [..., inputs] times int8 weights [outputs, ...inputs] transposed; |x| is at most 127.
 
-    int32, or float32 that holds exact integers: sums of fewer than 2^24 / 127^2 products, or of
-    spike counts up to 8, are the same in any order (`network/fixed_point.py` bounds them).
+def int8_product(x: Tensor, weight: Tensor, largest: int = MAX_SLOTS) -> Tensor:
+    """x [..., inputs] times int8 weights [outputs, ...inputs] transposed; |x| is at most `largest`.
+
+    int32, or float32 that holds exact integers.
     """
-    flat = weight.flatten(1).t()
     rows = x.flatten(0, -2)
     # torch's own product of a single input is wrong (2.13).
-    whole = _is_exact() and rows.shape[1] > 1
-    product = torch._int_mm(rows, flat) if whole else rows.float() @ flat.float()
+    if not _is_exact() or rows.shape[1] == 1:
+        return float_product(x, weight, largest)
+    product = torch._int_mm(rows, weight.flatten(1).t())
     return product.view(*x.shape[:-1], len(weight))
+
+
+def float_product(x: Tensor, weight: Tensor, largest: int = MAX_SLOTS) -> Tensor:
+    """The same on any device: float32 where it holds every sum, else int32 by way of float64."""
+    flat = weight.flatten(1).t()
+    if len(flat) * largest * 128 < 1 << 24:
+        return x.float() @ flat.float()
+    return (x.double() @ flat.double()).int()
 
 
 @cache

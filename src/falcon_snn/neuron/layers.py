@@ -4,8 +4,8 @@ A layer's numbers are rounded once, at conversion, onto an int32 grid that canno
 that every backend adds and compares integers, so all of them give the same spikes bit for bit.
 
 Backends: `triton` (fused kernels for GPUs), `numba` (event-driven kernels for CPUs) and `torch`
-(matrix products in float32, whose sums of integers below 2^24 are exact in any order). What runs on
-a sampled chip (`analog`) runs in torch on CPUs.
+(matrix products in float32, whose sums of integers below 2^24 are exact in any order, or in float64
+where sums could be larger). What runs on a sampled chip (`analog`) runs in torch on CPUs.
 """
 
 from collections.abc import Sequence

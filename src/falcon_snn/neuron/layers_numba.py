@@ -190,7 +190,7 @@ def encode(
     each = _lookahead(slots, factor, neurons, size[1])
     out = _silence(shape, border)
     for part in _parts(shape, weight[0].numel()):
-        sums = int8_product(_rows(x[part], weight, stride), weight)
+        sums = int8_product(_rows(x[part], weight, stride), weight, 127)
         _fire_sums(sums, slots, each, border, out[part])
     if kind != "first":  # what full lookahead gives
         _translate(out.view(-1).numpy(), np.array(encoding_table(slots, kind), np.uint8))

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from falcon_snn.neuron import integer
 from falcon_snn.neuron.analog import UNIT
+from falcon_snn.neuron.int8_product import float_product
 from falcon_snn.neuron.layers import token_mask
 from falcon_snn.neuron.packed import count, encoding_tensor, unpack
 
@@ -75,11 +76,11 @@ def rows_of(term: "Term") -> Tensor:
 
 
 def _sums(term: "Term", slots: int, *, full: bool) -> Tensor:
-    """The exact sums of a term, float32 [slot, row, output]; `full`: of all slots together."""
+    """The exact sums of a term, [slot, row, output]; `full`: of all slots together."""
     x, weight = term.window(), term.weight
     rows = x.flatten(0, 2) if weight is None else _windows(x, weight, term.stride)
     spikes = count(rows, slots)[None] if full else unpack(rows, slots)
-    return spikes.float() if weight is None else _product(spikes, weight)
+    return spikes.float() if weight is None else float_product(spikes, weight)
 
 
 def _windows(x: Tensor, weight: Tensor, stride: "Pair") -> Tensor:
@@ -93,7 +94,7 @@ def codes(term: "Term", bias: Tensor, shift: Tensor, first: int) -> Tensor:
     assert term.weight is not None
     if term.chip is not None:
         return codes_of(chip_currents(term, first), bias, shift).view(term.shape)
-    total = _product(count(term.packed, first), term.weight).int()
+    total = float_product(count(term.packed, first), term.weight).int()
     return ((total * term.factor + bias) >> shift).clamp(-127, 127).to(torch.int8)
 
 
@@ -129,7 +130,7 @@ def encode(
     x = real_features(features.float(), lengths, padding)
     lines = (x.shape[1] - weight.shape[1]) // stride[0] + 1
     pixels = (x.shape[2] - weight.shape[2]) // stride[1] + 1
-    total = _product(_windows(x, weight, stride), weight)
+    total = float_product(_windows(x, weight, stride), weight, 127)
     first = _full_lookahead(total, factor, neurons, slots)
     table = encoding_tensor(slots, kind, first.device)
     trains = table[count(first).long()].view(len(x), lines, pixels, -1)
@@ -184,8 +185,3 @@ def _full_lookahead(total: Tensor, factor: Tensor, neurons: "IntegerNeurons", sl
         total, slots=slots, initial=neurons.initial, static_per_slot=neurons.static,
         threshold=neurons.threshold, factor=factor,
     )  # fmt: skip
-
-
-def _product(x: Tensor, weight: Tensor) -> Tensor:
-    """x times weight^T as float32 that holds exact integers."""
-    return x.float() @ weight.flatten(1).float().t()
