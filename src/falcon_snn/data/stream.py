@@ -65,7 +65,7 @@ class StreamFeatures:
             held = torch.from_numpy(self._wave).double() / 32768.0
             self._logs = torch.cat([self._logs, log_frames(held)])
             self._wave = self._wave[frames * HOP_SAMPLES :]
-        # Windows begin at frames 0, every, 2 every, ...; some lie between those of long steps.
+        # Windows begin at frames 0, every, 2 every, ...; steps longer than a window skip some.
         skipped = -self._first % self.every
         count = max(0, (len(self._logs) - skipped - FRAMES) // self.every + 1)
         starts = self._first + skipped + self.every * np.arange(count)
