@@ -329,10 +329,12 @@ def attention_curve() -> AttentionCurve:
     return AttentionCurve(torch.cat([-edge, smallest, edge], dim=1), slope, offset)
 
 
-@pytest.mark.parametrize("padded", [False, True])
-def test_attention_codes_pool_and_encoder_agree(padded: bool) -> None:
+@pytest.mark.parametrize(
+    ("padded", "hidden"), [(False, 64), (True, 64), (False, 48), (True, 80), (False, 24)]
+)
+def test_attention_codes_pool_and_encoder_agree(padded: bool, hidden: int) -> None:
     draw = Draw(5)
-    clips, tokens, hidden = 3, 41, 64
+    clips, tokens = 3, 41
     lengths = torch.tensor([41, 7, 30], device=DEVICE) if padded else None
     term = Term(
         draw.spikes(clips, tokens, 1, hidden), draw.integers(1, 200, hidden),

@@ -237,14 +237,14 @@ def attention(
 ) -> Tensor:  # fmt: skip
     _require_gpu(v)
     clips, tokens, hidden = v.shape
-    out = torch.empty_like(v)
+    out, size = torch.empty_like(v), hidden // heads
     block = max(32, 1 << (tokens - 1).bit_length())
     grid = (clips * heads, -(-tokens // min(block, 64)))
     kernels.attention[grid](
         q, k, v, out, lengths, curve.slope, curve.offset, curve.table, factor,
         neurons.static, neurons.initial, neurons.threshold, tokens, HEADS=heads,
-        SIZE=hidden // heads, SLOTS=slots, PADDED=lengths is not None,
-        BLOCK_Q=min(block, 64), BLOCK_T=block,
+        SIZE=size, SLOTS=slots, PADDED=lengths is not None,
+        BLOCK_Q=min(block, 64), BLOCK_T=block, BLOCK_D=max(32, 1 << (size - 1).bit_length()),
     )  # fmt: skip
     return out
 

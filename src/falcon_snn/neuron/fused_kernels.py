@@ -85,7 +85,7 @@ def attention(
     q_ptr, k_ptr, v_ptr, out_ptr, lengths_ptr, slope_ptr, offset_ptr, table_ptr,
     factor_ptr, static_ptr, initial_ptr, threshold_ptr, tokens,
     HEADS: tl.constexpr, SIZE: tl.constexpr, SLOTS: tl.constexpr, PADDED: tl.constexpr,
-    BLOCK_Q: tl.constexpr, BLOCK_T: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
     """One head of one clip: A = table(Q K^T), context = SN_T(A V), all in integers.
 
@@ -97,15 +97,17 @@ def attention(
     head = tl.program_id(0) % HEADS
     query = tl.program_id(1) * BLOCK_Q + tl.arange(0, BLOCK_Q)
     key = tl.arange(0, BLOCK_T)
-    d = tl.arange(0, SIZE)
+    d = tl.arange(0, BLOCK_D)  # a power of two; what is beyond the head's size is zero
+    inside = d < SIZE
     start = clip * tokens * (HEADS * SIZE) + head * SIZE
     length = tokens
     if PADDED:
         length = tl.load(lengths_ptr + clip).to(tl.int32)
     q_at = start + query[:, None] * (HEADS * SIZE) + d[None, :]
-    q = tl.load(q_ptr + q_at, mask=(query < tokens)[:, None], other=0)
+    mine = (query < tokens)[:, None] & inside[None, :]
+    q = tl.load(q_ptr + q_at, mask=mine, other=0)
     k_at = start + key[None, :] * (HEADS * SIZE) + d[:, None]
-    k = tl.load(k_ptr + k_at, mask=(key < length)[None, :], other=0)
+    k = tl.load(k_ptr + k_at, mask=(key < length)[None, :] & inside[:, None], other=0)
     scores = tl.dot(q, k, out_dtype=tl.int32)
 
     slope = tl.load(slope_ptr + head)
@@ -123,7 +125,7 @@ def attention(
     code = tl.where((key < length)[None, :], code, 0)
 
     v_at = start + key[:, None] * (HEADS * SIZE) + d[None, :]
-    v = tl.load(v_ptr + v_at, mask=(key < length)[:, None], other=0)
+    v = tl.load(v_ptr + v_at, mask=(key < length)[:, None] & inside[None, :], other=0)
     counts = first_counts(v, SLOTS)
     # Codes reach 255; shifted by 128 they fit the signed product, and the shift is added back.
     mixed = tl.dot((code - 128).to(tl.int8), counts, out_dtype=tl.int32)
@@ -131,16 +133,19 @@ def attention(
 
     channel = head * SIZE + d
     membrane = (
-        mixed * tl.load(factor_ptr + channel)[None, :]
-        + (tl.load(initial_ptr + channel) + SLOTS * tl.load(static_ptr + channel))[None, :]
+        mixed * tl.load(factor_ptr + channel, mask=inside)[None, :]
+        + (
+            tl.load(initial_ptr + channel, mask=inside)
+            + SLOTS * tl.load(static_ptr + channel, mask=inside)
+        )[None, :]
     )
-    threshold = tl.load(threshold_ptr + channel)[None, :]
+    threshold = tl.load(threshold_ptr + channel, mask=inside)[None, :]
     spikes = tl.zeros_like(membrane)
     for slot in tl.static_range(SLOTS):
         fired = membrane >= threshold
         membrane -= tl.where(fired, threshold, 0)
         spikes |= tl.where(fired, 1 << slot, 0)
-    tl.store(out_ptr + q_at, spikes.to(tl.uint8), mask=(query < tokens)[:, None])
+    tl.store(out_ptr + q_at, spikes.to(tl.uint8), mask=mine)
 
 
 @triton.jit(do_not_specialize=["rows"])
