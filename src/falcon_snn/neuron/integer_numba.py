@@ -11,7 +11,7 @@ from numba import njit
 from torch import Tensor
 
 from falcon_snn.neuron.threads import ROWS, share_out
-from falcon_snn.neuron.vectors import count_bits
+from falcon_snn.neuron.vectors import count_bits, disjoint
 
 _GROUP = (0, 0, 0, 0)  # decisions in one pass
 
@@ -56,6 +56,7 @@ def _decide(  # type: ignore[no-untyped-def]
     The compiler knows that number, so potentials stay in registers; unsigned indices let it use
     vector instructions. Decisions after the last slot set bits that nobody keeps.
     """
+    disjoint()
     row = np.uint64(row)
     for i in range(np.uint64(potential.shape[0])):
         level = potential[i]
@@ -78,6 +79,7 @@ def fire_row(  # type: ignore[no-untyped-def]
     packed,
 ):  # fmt: skip
     """SN_delta of a row of inputs (see `_drive`); `potential` is room for one row."""
+    disjoint()
     for i in range(np.uint64(potential.shape[0])):  # array expressions take seconds to compile
         potential[i] = initial[i]
         packed[i] = 0
@@ -129,6 +131,7 @@ def count_row(total, slots, each, packed):  # type: ignore[no-untyped-def]
 
     All spikes come at once, so their number is found by halving.
     """
+    disjoint()
     zero = np.int32(0)
     four, two, one, last = _steps(slots)
     factor, start = each[0], each[1]

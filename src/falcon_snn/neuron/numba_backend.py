@@ -10,6 +10,7 @@ from torch import Tensor
 from falcon_snn.neuron.parameters import Neurons, periodic
 from falcon_snn.neuron.threads import share_out
 from falcon_snn.neuron.torch_backend import once_if_equal
+from falcon_snn.neuron.vectors import disjoint
 
 BLOCK = 1024  # neurons: potential and parameters of a block take 12 KiB of float32
 _BLOCKS = 16  # worth a thread
@@ -68,6 +69,7 @@ def _decide(  # type: ignore[no-untyped-def]
     The compiler knows that number, so it unrolls the group and keeps potentials in registers. It
     gives up on vectors where an index might be negative, so indices are unsigned.
     """
+    disjoint()
     slots = np.int64(currents.shape[0])
     zero = currents.dtype.type(0)
     one = currents.dtype.type(1)
