@@ -8,6 +8,7 @@ import typer
 from falcon_snn.cli import network_options as options
 from falcon_snn.cli.output import JsonFlag, notice, out, print_json, print_styled
 from falcon_snn.errors import FalconError
+from falcon_snn.report.style import check_picture
 
 if TYPE_CHECKING:
     from falcon_snn.workflow.model import Model
@@ -43,7 +44,8 @@ def classify(
     from falcon_snn.data.audio import recordings_in
     from falcon_snn.workflow.model import load
 
-    options.Pictures().check(raster)
+    if raster is not None:
+        check_picture(raster)
     model = load(file)
     found = [one for path in files for one in (recordings_in(path) if path.is_dir() else [path])]
     if backend == "auto" and len(found) <= _FEW:

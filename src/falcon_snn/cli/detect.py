@@ -49,10 +49,7 @@ def detect(
     refractory: int = Refractory,
     schedule: str | None = Schedule,
     backend: str = Backend,
-    plot: Path | None = typer.Option(
-        None, help="Draw the recording and its words: .png, .svg or .pdf."
-    ),
-    pictures: options.Pictures = options.PictureOptions,
+    plot: options.Pictures = options.picture("--plot", "Draw the recording and its words"),
     as_json: bool = JsonFlag,
 ) -> None:
     """Find the words in recordings of any length: when, how sure, how soon it was known.
@@ -64,9 +61,8 @@ def detect(
     from falcon_snn.workflow.detecting import follow
     from falcon_snn.workflow.model import load
 
-    if plot is not None and len(files) > 1:
+    if plot.path is not None and len(files) > 1:
         raise FalconError("--plot shows one recording; give one file")
-    pictures.check(plot)
     model = load(network)
     rule = model.rule(threshold, every, smooth, refractory)
     for file in files:
@@ -77,7 +73,7 @@ def detect(
             for piece in follow(detector, read_in_blocks(file, BLOCK_S)):
                 for detection in piece.detections:
                     summary.show(detection)
-                if plot is not None:
+                if plot.path is not None:
                     if detector.heard_s > LONGEST_PICTURE_S:
                         raise FalconError(
                             f"{file}: longer than 10 minutes; cut it, or leave out --plot"
@@ -88,7 +84,7 @@ def detect(
             raise typer.Exit(130) from None
         summary.end()
         title = f"{file.name}, {model.network.name}"
-        pictures.draw(plot, draw_detections, pieces, detector, title)
+        plot.draw(draw_detections, pieces, detector, title)
 
 
 def split_words(words: str | None) -> list[str] | None:

@@ -27,12 +27,11 @@ def energy(
     split: str = typer.Option("test", help="Clips to use: validation or test."),
     limit: int | None = options.Limit,
     hardware: str | None = options.Hardware,
-    plot: Path | None = typer.Option(None, help="Draw both breakdowns: .png, .svg or .pdf."),
+    plot: options.Pictures = options.picture("--plot", "Draw both breakdowns"),
     fit: Path | None = typer.Option(
         None, help="Write the profile, fitted to the paper's Medium figures, to this TOML file."
     ),
     backend: str = options.Backend,
-    pictures: options.Pictures = options.PictureOptions,
     as_json: bool = JsonFlag,
 ) -> None:
     """Say what an inference costs: QNN, full lookahead and schedules, from spikes on real clips."""
@@ -53,7 +52,6 @@ def energy(
     if fit is not None:
         check_can_fit(setting)
         demand_file_target(fit)
-    pictures.check(plot)
     asked = schedule or default_schedules(metadata)
     more = {} if search is None else _found(search, network, FOUND)
     measured = measure(
@@ -67,7 +65,7 @@ def energy(
         write_text(fit, profile_toml(fitted_profile(setting, main)))
         notice(f"{fit}: profile fitted to the paper's figures for {setting}")
     title = f"{network.name}, {report['clips']:,} clips, hardware '{profile.name}', per inference"
-    pictures.draw(plot, draw_breakdown, title, report["configurations"])
+    plot.draw(draw_breakdown, title, report["configurations"])
     show(report, as_json, print_tables)
     if limit is not None:
         notice("only a part of the split (--limit)")

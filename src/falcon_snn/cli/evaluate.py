@@ -1,6 +1,5 @@
 """`falcon-snn evaluate`: how many clips a checkpoint labels rightly."""
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +51,9 @@ def evaluate(
     words: str | None = typer.Option(
         None, help="With --stream: the keywords, such as yes,no; the rest are other words."
     ),
-    plot: Path | None = typer.Option(
-        None, help="Draw which words are taken for which; or the chips, or the stream's curve."
+    plot: options.Pictures = options.picture(
+        "--plot", "Draw which words are taken for which; or the chips, or the stream's curve"
     ),
-    pictures: options.Pictures = options.PictureOptions,
     as_json: bool = JsonFlag,
 ) -> None:
     """Measure the accuracy of a network under a schedule of firing delays."""
@@ -71,8 +69,6 @@ def evaluate(
     if not stream and (words is not None or hours is not None):
         asked = "--words" if words is not None else "--hours"
         raise FalconError(f"{asked} is about a stream; add --stream")
-    pictures.check(plot)
-    draw = partial(pictures.draw, plot)
     if stream:
         from falcon_snn.cli.detect import split_words
         from falcon_snn.cli.stream import show_stream
@@ -84,7 +80,7 @@ def evaluate(
             words=split_words(words), split=split, schedule=schedule, backend=backend, seed=seed,
             watch=WATCH,
         )  # fmt: skip
-        show_stream(measured, _facts(file, data, split, seed), draw, as_json)
+        show_stream(measured, _facts(file, data, split, seed), plot.draw, as_json)
         return
     if hardware is not None and backend != "auto":
         raise FalconError("chips run in torch on every device; leave out --backend")
@@ -98,7 +94,7 @@ def evaluate(
             split=split, qk_prefix=qk_prefix, limit=limit, layer_by_layer=one_layer_at_a_time,
             watch=WATCH,
         )  # fmt: skip
-        show_chips(report, _facts(file, data, split, seed), draw, as_json)
+        show_chips(report, _facts(file, data, split, seed), plot.draw, as_json)
         return
     found = measure(
         file, data, schedule=schedule, split=split, qk_prefix=qk_prefix, limit=limit,
@@ -107,7 +103,7 @@ def evaluate(
     metadata = load_metadata(file)
     network, prefix = metadata.network, qk_prefix or metadata.network.prefix
     title = f"{network.name}, {found.accuracy:.2f} % of {found.clips:,} clips"
-    draw(draw_confusion, title, metadata.words, found.confusion)
+    plot.draw(draw_confusion, title, metadata.words, found.confusion)
     if as_json:
         print_json({
             "checkpoint": str(file), "data": data, "split": split, "schedule": found.schedule,

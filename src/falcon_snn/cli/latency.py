@@ -8,14 +8,15 @@ import typer
 from falcon_snn.cli import network_options as options
 from falcon_snn.cli.output import JsonFlag, notice, out, print_styled, print_table, show
 from falcon_snn.errors import FalconError
+from falcon_snn.report.timeline import demand_timeline
 from falcon_snn.workflow.sweep import Setup
 
 
 def latency(
     setup: Setup = options.SetupOptions,
     qnn: bool = typer.Option(False, "--qnn", help="Time the quantised network instead."),
-    gantt: Path | None = typer.Option(
-        None, "--gantt", help="Draw a timeline: .png, .svg, .pdf or .html."
+    gantt: options.Pictures = options.picture(
+        "--gantt", "Draw a timeline", demand_timeline, ".png, .svg, .pdf or .html"
     ),
     compare: str | None = typer.Option(
         None, "--compare", help="A second schedule, or qnn, below the first in --gantt and --trace."
@@ -32,7 +33,6 @@ def latency(
     smooth: int | None = typer.Option(
         None, help="With --end-to-end: ms that confidences are averaged (default: 240)."
     ),
-    pictures: options.Pictures = options.PictureOptions,
     as_json: bool = JsonFlag,
 ) -> None:
     """Say when a network finishes, what its critical path is made of, and what has slack."""
@@ -48,7 +48,7 @@ def latency(
     report = qnn_report(graph, profile) if qnn else snn_report(graph, delays, profile)
     if whole:
         report["end_to_end"] = _whole(setup, report["core_latency_us"], every, smooth)
-    if gantt is not None or trace is not None:
+    if gantt.path is not None or trace is not None:
 
         def run(schedule: str, delays: dict[str, int] | None) -> dict[str, Timing]:
             if delays is None:
@@ -59,7 +59,7 @@ def latency(
         timings = run(setup.schedule + moved, None if qnn else delays)
         if compare is not None:
             timings |= run(compare, other)
-        pictures.draw(gantt, write_timeline, graph.name, timings)
+        gantt.draw(write_timeline, graph.name, timings)
         if trace is not None:
             write_trace(trace, timings)
             notice(f"trace: {trace} (open it at ui.perfetto.dev)")

@@ -135,26 +135,22 @@ SetupOptions = given(setup)
 
 @dataclass(frozen=True)
 class Pictures:
-    """How pictures are drawn."""
+    """How pictures are drawn, and where one is asked for."""
 
-    style: str = "screen"
-    formats: str | None = None
+    style: str
+    formats: str | None
+    path: Path | None = None
 
     def drawn(self) -> AbstractContextManager[None]:
         """What is drawn inside looks that way."""
         return drawn_as(self.style, self.formats)
 
-    def check(self, path: Path | None) -> None:
-        """Refuse a file that no picture can be, before any work is done."""
-        if path is not None:
-            check_picture(path)
-
-    def draw(self, path: Path | None, draw: Callable[..., None], *what: Any) -> None:
+    def draw(self, draw: Callable[..., None], *what: Any) -> None:
         """Draw a picture where one is asked for, and say so."""
-        if path is not None:
+        if self.path is not None:
             with self.drawn():
-                draw(path, *what)
-            notice(f"picture: {path}")
+                draw(self.path, *what)
+            notice(f"picture: {self.path}")
 
 
 def pictures(
@@ -171,3 +167,20 @@ def pictures(
 
 
 PictureOptions = given(pictures)
+
+
+def picture(
+    flag: str, shows: str, check: Callable[[Path], None] = check_picture,
+    endings: str = ".png, .svg or .pdf",
+) -> Pictures:  # fmt: skip
+    """The option of a picture with those of its look; a bad name is refused before any work."""
+
+    def make(
+        picture: Path | None = typer.Option(None, flag, help=f"{shows}: {endings}."),
+        pictures: Pictures = PictureOptions,
+    ) -> Pictures:
+        if picture is not None:
+            check(picture)
+        return replace(pictures, path=picture)
+
+    return given(make)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from falcon_snn.errors import FalconError
-from falcon_snn.files import write_json, write_text
+from falcon_snn.files import demand_file_target, write_json, write_text
 from falcon_snn.pipeline.chrome_trace import TraceSpan, chrome_trace
 from falcon_snn.pipeline.graph import INPUT, Graph
 from falcon_snn.pipeline.steps import Step
@@ -92,12 +92,16 @@ def _row_label(timing: Timing, row: str) -> str:
 
 def write_timeline(path: Path, title: str, timings: Mapping[str, Timing]) -> None:
     """Draw the runs one above the other; the ending of `path` says how."""
-    if path.suffix == ".html":
-        _write_html(path, title, timings)
-    elif path.suffix in PICTURES:
-        _write_picture(path, title, timings)
-    else:
+    demand_timeline(path)
+    write = _write_html if path.suffix == ".html" else _write_picture
+    write(path, title, timings)
+
+
+def demand_timeline(path: Path) -> None:
+    """Refuse a name that no timeline can have."""
+    if path.suffix not in (*PICTURES, ".html"):
         raise FalconError(f"{path}: a timeline is written as .png, .svg, .pdf or .html")
+    demand_file_target(path)
 
 
 def demand_trace(path: Path) -> None:
