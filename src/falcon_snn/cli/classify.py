@@ -22,11 +22,7 @@ def classify(
         help="Recordings of one word each (wav and what libsndfile reads), or folders of them."
     ),
     file: Path = options.File,
-    schedule: str | None = typer.Option(
-        None,
-        help="fastest, balanced, accurate, full, uniform:D or a JSON file; by default what the "
-        "checkpoint was trained for, or full.",
-    ),
+    schedule: str | None = options.ScheduleOrFull,
     threshold: float | None = typer.Option(
         None,
         min=0.0,

@@ -70,15 +70,14 @@ def evaluate(
         asked = "--words" if words is not None else "--hours"
         raise FalconError(f"{asked} is about a stream; add --stream")
     if stream:
-        from falcon_snn.cli.detect import split_words
         from falcon_snn.cli.stream import show_stream
         from falcon_snn.workflow.streaming import evaluate_stream
 
         measured = evaluate_stream(
             file, data, hours=3.0 if hours is None else hours,
             snr_db=20.0 if noise is None else noise,
-            words=split_words(words), split=split, schedule=schedule, backend=backend, seed=seed,
-            watch=WATCH,
+            words=options.split_words(words), split=split, schedule=schedule, backend=backend,
+            seed=seed, watch=WATCH,
         )  # fmt: skip
         show_stream(measured, _facts(file, data, split, seed), plot.draw, as_json)
         return

@@ -35,6 +35,10 @@ Schedule = typer.Option(
     None, "--schedule", help="own, fastest, balanced, accurate, full, uniform:D or a JSON file; by "
     "default what a checkpoint was trained under, or fastest.",
 )  # fmt: skip
+ScheduleOrFull = typer.Option(
+    None, "--schedule", help="own, fastest, balanced, accurate, full, uniform:D or a JSON file; by "
+    "default what the network was trained for, or full.",
+)  # fmt: skip
 Hardware = typer.Option(
     None,
     "--hardware",
@@ -131,6 +135,16 @@ def setup(
 
 
 SetupOptions = given(setup)
+
+
+def split_words(words: str | None) -> list[str] | None:
+    """The words of a list with commas."""
+    if words is None:
+        return None
+    found = [word.strip() for word in words.split(",") if word.strip()]
+    if not found:
+        raise FalconError("--words is empty; give words such as yes,no,stop")
+    return found
 
 
 @dataclass(frozen=True)
