@@ -54,6 +54,14 @@ class ChipReport:
     effects: tuple[OnChips, ...]
     layers: tuple[OnChips, ...]  # each alone on the chip, with all effects; worst first
 
+    def as_json(self) -> dict[str, Any]:
+        ideal = {name: getattr(self.ideal, name) for name in ("clips", "accuracy", "interval")}
+        return {
+            "hardware": self.profile.name, "schedule": self.ideal.schedule, "ideal": ideal,
+            "effects": [one.as_json() for one in self.effects],
+            "layers": [one.as_json() for one in self.layers],
+        }  # fmt: skip
+
 
 @torch.no_grad()
 def evaluate_on_chips(

@@ -65,6 +65,11 @@ class Evaluation:
         low, high = wilson(self.right, self.clips)
         return 100.0 * low, 100.0 * high
 
+    def as_json(self) -> dict[str, Any]:
+        derived = ("accuracy", "interval", "mean_recall", "clips_per_s")
+        facts = vars(self) | {name: getattr(self, name) for name in derived}
+        return {name: value for name, value in facts.items() if name != "spent_s"}
+
 
 def evaluation(
     schedule: str, delays: Delays | None, found: torch.Tensor, examples: "Examples",
