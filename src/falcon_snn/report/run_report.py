@@ -190,16 +190,7 @@ def _related(network: Network) -> list[dict[str, Any]]:
         falcon_config(model, data).name for model in MODELS for data in DATASETS
     }:
         return []
-    return [
-        {
-            "name": row.published.method,
-            "parameters": row.published.parameters_millions,
-            "accuracy": row.published.accuracy_percent,
-            "published_us": row.published.latency_us,
-            "modeled_us": row.modeled.us,
-        }
-        for row in compare()
-    ]
+    return [row.as_json() for row in compare()]
 
 
 def _recipes(settings: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -1,6 +1,6 @@
 """Timelines of one or more runs, one above the other: picture, interactive page, Perfetto trace."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -104,21 +104,20 @@ def demand_timeline(path: Path) -> None:
     demand_file_target(path)
 
 
-def demand_trace(path: Path) -> None:
-    """A trace's name says so: it does not take the place of a recording."""
-    if path.suffix != ".json":
-        raise FalconError(f"{path}: a trace is written as .json")
-
-
 def write_trace(path: Path, timings: Mapping[str, Timing]) -> None:
     """Write a Chrome trace: a process per run, a track per array, neuron group or engine."""
-    demand_trace(path)
-    spans = [
+    write_spans(path, [
         TraceSpan(name, f"{step.stage} drain" if step.kind == "drain" else step.stage, _label(step),
              timing.us(timing.starts[index]), timing.us(timing.ends[index]))
         for name, timing in timings.items()
         for index, step in enumerate(timing.steps)
-    ]  # fmt: skip
+    ])  # fmt: skip
+
+
+def write_spans(path: Path, spans: Sequence[TraceSpan]) -> None:
+    """Write a Chrome trace, under a name that says so: it takes the place of no recording."""
+    if path.suffix != ".json":
+        raise FalconError(f"{path}: a trace is written as .json")
     write_json(path, chrome_trace(spans))
 
 
