@@ -217,7 +217,7 @@ def _adapt(settings: RunSettings, watch: Watch, run: Run, folder: Path) -> None:
 
 def _measure(settings: RunSettings, watch: Watch, run: Run, folder: Path) -> None:
     """The test clips are looked at here and nowhere else, once per network."""
-    from falcon_snn.report.energy import Configuration, energy_report
+    from falcon_snn.report.energy import energy_report
     from falcon_snn.training.evaluate import accuracy, snn_predictions
     from falcon_snn.training.export import load_network
     from falcon_snn.workflow.measuring import Measured, measure
@@ -245,7 +245,7 @@ def _measure(settings: RunSettings, watch: Watch, run: Run, folder: Path) -> Non
     rows, tested = [], {}
     for name, (file, delays) in jobs.items():
         one = measured(file, delays, name)
-        rows.append(Configuration(name, delays, one.energy, one.evaluation.accuracy))
+        rows.append(one.configuration(name))
         tested[name] = _tested(one.evaluation)
     before = {  # the converted network under the same delays, not adapted to them
         name: _tested(measured(converted, jobs[name][1], f"{name} before").evaluation)
