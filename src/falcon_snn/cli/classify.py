@@ -39,6 +39,7 @@ def classify(
     """Say which word a recording holds, with the three likeliest and their confidence."""
     from falcon_snn.data.audio import recordings_in
     from falcon_snn.workflow.model import load
+    from falcon_snn.workflow.networks import schedule_or_own
 
     if raster is not None:
         check_picture(raster)
@@ -46,8 +47,7 @@ def classify(
     found = [one for path in files for one in (recordings_in(path) if path.is_dir() else [path])]
     if backend == "auto" and len(found) <= _FEW:
         backend = "torch"  # the same spikes
-    own = "full" if model.metadata.delays is None else "own"
-    chosen = own if schedule is None else schedule
+    chosen = schedule_or_own(schedule, model.metadata.delays, "full")
     delays = model.delays(chosen)
     if raster is not None:
         if len(found) > 1:

@@ -20,7 +20,7 @@ from falcon_snn.pipeline.schedule import Delays
 from falcon_snn.training.evaluate import batches
 from falcon_snn.training.export import load_network
 from falcon_snn.workflow.measuring import QNN, Evaluation, evaluation
-from falcon_snn.workflow.networks import delays_of
+from falcon_snn.workflow.networks import delays_of, schedule_or_own
 from falcon_snn.workflow.sources import Data, device, load_split
 from falcon_snn.workflow.watch import SILENT, Watch
 
@@ -76,8 +76,7 @@ def evaluate_on_chips(
     demand_within("--chips", chips, 1, MOST_CHIPS)
     snn, metadata = load_network(checkpoint, qk_prefix)
     network, qnn = snn.network, schedule == QNN
-    if schedule is None:
-        schedule = "own" if metadata.delays is not None else "full"
+    schedule = schedule_or_own(schedule, metadata.delays, "full")
     if qnn and network.prefix != network.slots:
         raise FalconError("the QNN reads whole counts; this network was converted for a Q/K prefix")
     delays = delays_of("full" if qnn else schedule, network, metadata.delays)

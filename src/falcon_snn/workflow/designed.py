@@ -100,7 +100,7 @@ def _rows(
         start = Start(with_slots(qnn, 1), None, contest.teachers, contest.fingerprint)
         run_phase(session, plan, start, one, resume=True)
     rows: dict[str, dict[str, Any]] = {}
-    clips = chosen(judge.clean, range(min(ENERGY_CLIPS, len(judge.clean))))
+    clips = chosen(judge.clean, range(len(judge.clean))[:ENERGY_CLIPS])
 
     def add(name: str, network: Qnn, used: Delays | None, us: float) -> None:
         snn = convert(network).to(device)

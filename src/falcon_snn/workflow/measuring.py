@@ -26,7 +26,7 @@ from falcon_snn.search.statistics import wilson
 from falcon_snn.training.checkpoint import Metadata, load_checkpoint, load_metadata, model_of, under
 from falcon_snn.training.evaluate import accuracy, batches, qnn_predictions, snn_predictions
 from falcon_snn.training.export import load_network, save_network
-from falcon_snn.workflow.networks import delays_of
+from falcon_snn.workflow.networks import delays_of, schedule_or_own
 from falcon_snn.workflow.sources import Data, device, load_split
 from falcon_snn.workflow.watch import SILENT, Advance, Watch
 
@@ -103,9 +103,8 @@ def evaluate(
     With `noise_db`, on clips with noise at that ratio.
     """
     metadata, tensors = load_checkpoint(checkpoint)
-    converted = bool(under("integer.", tensors))
-    if schedule is None:
-        schedule = "own" if metadata.delays is not None else "full" if converted else QNN
+    otherwise = "full" if under("integer.", tensors) else QNN  # converted: it has no QNN
+    schedule = schedule_or_own(schedule, metadata.delays, otherwise)
     examples = load_split(data, split, limit, metadata.words, noise_db)
     if schedule == QNN:
         if qk_prefix is not None:
@@ -232,7 +231,7 @@ def found_schedules(search: Path, network: Network) -> dict[str, Delays]:
 
 def default_schedules(metadata: Metadata) -> list[str]:
     """What is measured by default."""
-    return ["fastest"] if metadata.delays is None else ["own"]
+    return [schedule_or_own(None, metadata.delays, "fastest")]
 
 
 def measure(

@@ -27,7 +27,7 @@ from falcon_snn.training.pretrained import pretrained_names, pretrained_path
 from falcon_snn.training.recipe import PHASES
 from falcon_snn.workflow import measuring
 from falcon_snn.workflow.detecting import Detection, Detector, Hear, Rule, detect
-from falcon_snn.workflow.networks import delays_of
+from falcon_snn.workflow.networks import delays_of, schedule_or_own
 from falcon_snn.workflow.sources import Data
 from falcon_snn.workflow.watch import SILENT, Watch
 
@@ -73,8 +73,7 @@ class Model:
         if isinstance(schedule, Mapping):
             return dict(schedule)
         own = self.metadata.delays
-        chosen = ("full" if own is None else "own") if schedule is None else schedule
-        return delays_of(chosen, self.network, own)
+        return delays_of(schedule_or_own(schedule, own, "full"), self.network, own)
 
     def streams(self, x: Tensor, schedule: Schedule = None, backend: str = "auto") -> Streams:
         """The spikes of every stage on inputs [clip, ...]."""
