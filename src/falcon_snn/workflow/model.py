@@ -231,13 +231,15 @@ def train(
     watch: Watch = SILENT,
 ) -> Model:  # fmt: skip
     """Train a QNN: a built-in network by name, FILE.py:FUNCTION, or what `from_torch` gave."""
-    from falcon_snn.workflow import run, training  # heavy, and answers need none of it
+    # Heavy, and answers need none of it.
+    from falcon_snn.training.loop import BEST
+    from falcon_snn.workflow import training
 
     training.train(
         network, data, out, recipe=recipe, epochs=epochs, slots=slots, seed=seed, resume=resume,
         watch=watch,
     )  # fmt: skip
-    return load(Path(out) / run.BEST)
+    return load(Path(out) / BEST)
 
 
 @dataclass(frozen=True)
@@ -275,14 +277,15 @@ def adapt(
     watch: Watch = SILENT,
 ) -> Model:  # fmt: skip
     """Train the spiking network under a schedule; the best epoch of all phases."""
-    from falcon_snn.workflow import run, training
+    from falcon_snn.training.loop import BEST
+    from falcon_snn.workflow import training
 
     training.adapt(
         model.path, model.delays(schedule), data, out, phases=phases, recipes=recipes,
         epochs=epochs, seed=seed, resume=resume, watch=watch,
         schedule=schedule if isinstance(schedule, str) else "",
     )  # fmt: skip
-    return load(Path(out) / run.BEST)
+    return load(Path(out) / BEST)
 
 
 def convert(

@@ -5,21 +5,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from falcon_snn.data.examples import load_examples
+from falcon_snn.data.noise import demand_ratio
 from falcon_snn.files import read_json, replacing, sha256_of, write_json
 from falcon_snn.hardware.profile import Profile, load_profile, profile_toml
+from falcon_snn.network.convert import conversion_report
+from falcon_snn.pipeline.schedule import read_schedule
+from falcon_snn.report.energy import energy_report
+from falcon_snn.report.run_report import PAGE, write_run_report
 from falcon_snn.search.result_form import CHOSEN
-from falcon_snn.workflow.sources import Data, data_source, fingerprint, load_split
+from falcon_snn.training.checkpoint import demand_words, load_metadata, load_model
+from falcon_snn.training.evaluate import accuracy, snn_predictions
+from falcon_snn.training.export import load_network
+from falcon_snn.training.loop import BEST
+from falcon_snn.training.recipe import PHASES, Recipe
+from falcon_snn.workflow.chips import evaluate_on_chips
+from falcon_snn.workflow.measuring import Evaluation, Measured, convert_checkpoint, measure
+from falcon_snn.workflow.networks import delays_of, qnn_for
+from falcon_snn.workflow.searching import SearchSettings, search
+from falcon_snn.workflow.sources import Data, data_source, device, fingerprint, load_split
 from falcon_snn.workflow.steps import Run, RunStep, execute_steps
+from falcon_snn.workflow.training import Start, adapt_phases, open_training, read_recipe, run_phase
 from falcon_snn.workflow.watch import SILENT, Watch
 
-if TYPE_CHECKING:
-    from falcon_snn.training.recipe import Recipe
-    from falcon_snn.workflow.measuring import Evaluation
-    from falcon_snn.workflow.searching import SearchSettings
-
-BEST = "best.safetensors"
 CONVERTED = "network.safetensors"
 
 
@@ -32,8 +42,8 @@ class RunSettings:
     network: str  # by name or FILE.py:FUNCTION, if it is to be trained
     network_sha256: str | None  # of that file
     slots: int | None
-    qnn_recipe: "Recipe | None"  # None where a checkpoint is given
-    adapt_recipes: dict[str, "Recipe"]
+    qnn_recipe: Recipe | None  # None where a checkpoint is given
+    adapt_recipes: dict[str, Recipe]
     seed: int
     profile: Profile
     tau: float
@@ -47,7 +57,7 @@ class RunSettings:
 def run(
     data: Data, out: Path | str, *, network: str = "tiny", slots: int | None = None,
     start: Path | None = None, recipes: Mapping[str, str | Path] | None = None,
-    epochs: Mapping[str, int] | None = None, phases: Sequence[str] = ("qat", "tune", "joint"),
+    epochs: Mapping[str, int] | None = None, phases: Sequence[str] = PHASES,
     profile: Profile | None = None, tau: float = 2.0, delta_max: int = 3,
     search_clips: int | None = None, random: int = 10, noise_db: float | None = None,
     chips: int = 0, seed: int = 0, only: str | None = None,
@@ -57,10 +67,6 @@ def run(
 
     `start` is a QNN to start from instead of training `network`. `facts` go into `run.json`.
     """
-    from falcon_snn.data.noise import demand_ratio
-    from falcon_snn.report.run_report import PAGE
-    from falcon_snn.workflow.training import read_recipe
-
     recipes, epochs, profile = recipes or {}, epochs or {}, profile or load_profile()
     names = (["qnn"] if start is None else []) + list(phases)
     plans = {
@@ -125,8 +131,6 @@ def main_steps(settings: RunSettings, start: Path | None, watch: Watch = SILENT)
 
 
 def _features(settings: RunSettings, watch: Watch, run: Run, folder: Path) -> None:
-    from falcon_snn.data.examples import load_examples
-
     clips: dict[str, int] = {}
     for split in ("training", "validation", "testing"):
         with watch.bar(split) as advance:
@@ -136,10 +140,6 @@ def _features(settings: RunSettings, watch: Watch, run: Run, folder: Path) -> No
 
 
 def _qnn(start: Path | None, settings: RunSettings, watch: Watch, run: Run, folder: Path) -> None:
-    from falcon_snn.training.checkpoint import demand_words, load_model
-    from falcon_snn.workflow.networks import qnn_for
-    from falcon_snn.workflow.training import Start, open_training, run_phase
-
     if start is not None:
         _, metadata = load_model(start)
         demand_words(start, metadata.words, _words(run))
@@ -155,9 +155,6 @@ def _qnn(start: Path | None, settings: RunSettings, watch: Watch, run: Run, fold
 
 
 def _convert(settings: RunSettings, watch: Watch, run: Run, folder: Path) -> None:
-    from falcon_snn.network.convert import conversion_report
-    from falcon_snn.workflow.measuring import convert_checkpoint
-
     snn, checked = convert_checkpoint(
         run.path("qnn", BEST), folder / CONVERTED, data=settings.data, watch=watch
     )
@@ -166,9 +163,6 @@ def _convert(settings: RunSettings, watch: Watch, run: Run, folder: Path) -> Non
 
 
 def _search(settings: RunSettings, watch: Watch, run: Run, folder: Path) -> None:
-    from falcon_snn.training.checkpoint import load_metadata
-    from falcon_snn.workflow.searching import search
-
     converted = run.path("convert", CONVERTED)
     longest = min(settings.delta_max, load_metadata(converted).network.slots)
     search(
@@ -177,9 +171,7 @@ def _search(settings: RunSettings, watch: Watch, run: Run, folder: Path) -> None
     )  # fmt: skip
 
 
-def _search_settings(settings: RunSettings, longest: int) -> "SearchSettings":
-    from falcon_snn.workflow.searching import SearchSettings
-
+def _search_settings(settings: RunSettings, longest: int) -> SearchSettings:
     return SearchSettings(
         tau=settings.tau, delta_max=longest, limit=settings.search_clips, random=settings.random,
         seed=settings.seed, chips=settings.chips,
@@ -187,10 +179,6 @@ def _search_settings(settings: RunSettings, longest: int) -> "SearchSettings":
 
 
 def _adapt(settings: RunSettings, watch: Watch, run: Run, folder: Path) -> None:
-    from falcon_snn.pipeline.schedule import read_schedule
-    from falcon_snn.training.checkpoint import load_model
-    from falcon_snn.workflow.training import Start, adapt_phases, open_training
-
     checkpoint, plans = run.path("qnn", BEST), settings.adapt_recipes
     profile = settings.profile if settings.chips else None
     hardware = {} if profile is None else {"hardware": profile_toml(profile)}
@@ -217,15 +205,8 @@ def _adapt(settings: RunSettings, watch: Watch, run: Run, folder: Path) -> None:
 
 def _measure(settings: RunSettings, watch: Watch, run: Run, folder: Path) -> None:
     """The test clips are looked at here and nowhere else, once per network."""
-    from falcon_snn.report.energy import energy_report
-    from falcon_snn.training.evaluate import accuracy, snn_predictions
-    from falcon_snn.training.export import load_network
-    from falcon_snn.workflow.measuring import Measured, measure
-    from falcon_snn.workflow.networks import delays_of
-    from falcon_snn.workflow.sources import device
-
     converted = run.path("convert", CONVERTED)
-    full = delays_of("full", load_network(converted)[0].network, None)
+    full = delays_of("full", load_metadata(converted).network, None)
     jobs: dict[str, tuple[Path, dict[str, int] | None]] = {
         "QNN": (converted, None), "full": (converted, full),
     }  # fmt: skip
@@ -273,8 +254,6 @@ def _on_chips(
     settings: RunSettings, watch: Watch, jobs: Mapping[str, tuple[Path, dict[str, int] | None]]
 ) -> list[dict[str, Any]]:
     """Every network on the same chips: its ideal accuracy, and each effect."""
-    from falcon_snn.workflow.chips import evaluate_on_chips
-
     found: dict[tuple[Path, str], dict[str, Any]] = {}  # equal schedules share a network
     for name, (file, _) in jobs.items():
         schedule = {"QNN": "qnn", "full": "full"}.get(name, "own")
@@ -289,7 +268,7 @@ def _on_chips(
     return list(found.values())
 
 
-def _tested(one: "Evaluation") -> dict[str, Any]:
+def _tested(one: Evaluation) -> dict[str, Any]:
     return {
         "right": one.right, "percent": one.accuracy, "recall": one.recall,
         "interval": [low_or_high / 100 for low_or_high in one.interval],
@@ -301,6 +280,4 @@ def _words(run: Run) -> tuple[str, ...]:
 
 
 def _report(settings: RunSettings, watch: Watch, run: Run, folder: Path) -> None:
-    from falcon_snn.report.run_report import write_run_report
-
     write_run_report(run.folder, folder)
