@@ -47,8 +47,8 @@ def design(
     as_json: bool = JsonFlag,
 ) -> None:
     """Search networks, slots and delays under limits; only what could meet them is trained."""
+    from falcon_snn.report.design_page import PAGE
     from falcon_snn.search.designs import Limits
-    from falcon_snn.workflow.design import PAGE
     from falcon_snn.workflow.design import design as search_designs
     from falcon_snn.workflow.workers import Workers
 

@@ -12,17 +12,17 @@ from falcon_snn.errors import FalconError
 from falcon_snn.files import read_json, write_json
 from falcon_snn.forms import MOST_CHIPS, MOST_SEED, demand_within
 from falcon_snn.hardware.profile import Profile, load_profile
+from falcon_snn.report.design_page import DESIGNS, RESULT, SPACE, TRIALS, write_design_page
 from falcon_snn.search.designs import Candidate, Limits, bands, draw, make_space, read_space
 from falcon_snn.training.recipe import Recipe
 from falcon_snn.workflow.contest import Contest, import_optuna, studies, work
 from falcon_snn.workflow.designed import finish
+from falcon_snn.workflow.networks import samples_of
 from falcon_snn.workflow.sources import Data, data_source, fingerprint, load_split
 from falcon_snn.workflow.steps import RUN_FILE, Run, RunStep, execute_steps
 from falcon_snn.workflow.training import demand_distilling, read_recipe, taught_by
 from falcon_snn.workflow.watch import SILENT, Watch
 from falcon_snn.workflow.workers import Workers
-
-RESULT, TRIALS, SPACE, PAGE = "design.json", "trials.json", "space.json", "design.html"
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,6 @@ class Drawn:
 
 
 def _candidates(settings: DesignSettings) -> Drawn:
-    from falcon_snn.workflow.networks import samples_of
-
     examples = load_split(settings.data, "validation")
     if len(examples.words) < 2:
         raise FalconError(f"{settings.data}: only one class; a network needs two or more")
@@ -192,7 +190,7 @@ def _contest(
         for band, study in enumerate(found)
         for trial in study.get_trials(deepcopy=False, states=(state.RUNNING,))
     ]
-    side_by_side = Contest(**{**vars(contest), "watch": _child(watch, workers)})
+    side_by_side = replace(contest, watch=_child(watch, workers))
     workers.map(
         work,
         [(side_by_side, folder, cut_off[index :: workers.count]) for index in range(workers.count)],
@@ -238,25 +236,23 @@ def _designs(
     settings: DesignSettings, drawn: Drawn, workers: Workers, watch: Watch, run: Run, folder: Path
 ) -> None:
     trials = read_json(run.path("contest", TRIALS))
-    last = str(_contest_of(settings, drawn, watch).rungs[-1])
+    contest = _contest_of(settings, drawn, _child(watch, workers))
+    last = str(contest.rungs[-1])
     best: dict[int, dict[str, Any]] = {}
     for row in trials:
         if row["state"] == "complete":
             leader = best.get(row["band"])
             if leader is None or row["scores"][last]["score"] > leader["scores"][last]["score"]:
                 best[row["band"]] = row
-    contest = replace(_contest_of(settings, drawn, watch), watch=_child(watch, workers))
     calls = [
         (contest, settings.qat_recipe, row["candidate"], run.path("contest"), folder)
         for row in best.values()
     ]
     fewer = replace(workers, count=min(workers.count, len(calls)))
-    write_json(folder / "designs.json", fewer.map(finish, calls))
+    write_json(folder / DESIGNS, fewer.map(finish, calls))
 
 
 def _report(
     settings: DesignSettings, drawn: Drawn, workers: Workers, watch: Watch, run: Run, folder: Path
 ) -> None:
-    from falcon_snn.report.design_page import write_design_page
-
     write_design_page(run.folder, folder)
