@@ -150,7 +150,13 @@ def read_run(run: Path) -> RunFiles:
     for good, path in (
         (set(facts["settings"]["adapt_recipes"]) <= set(PHASES), "run.json"),
         (set(adapted) == set(CHOSEN), "adapt/adapted.json"),
-        ({row["folder"] for row in adapted.values()} <= set(adapted), "adapt/adapted.json"),
+        (
+            all(
+                row["folder"] in adapted and adapted[row["folder"]] == row
+                for row in adapted.values()
+            ),
+            "adapt/adapted.json",
+        ),
         ({"QNN", "full", *CHOSEN} <= set(test["networks"]), "measure/accuracy.json"),
         (set(CHOSEN) <= set(test["before"]) and test["clips"] > 0, "measure/accuracy.json"),
         ([row["name"] for row in energy] == ["QNN", "full", *CHOSEN], "measure/energy.json"),
