@@ -22,6 +22,7 @@ from falcon_snn.report.results import Result
 from falcon_snn.report.search_figures import draw_chosen, draw_delay_effects
 from falcon_snn.report.timeline import write_timeline
 from falcon_snn.report.training_curves import draw_panels
+from falcon_snn.search.result_form import CHOSEN
 
 _SEARCH_DATA = "Our search looks at another network on other data."
 _NO_SEARCH = "Drawn from our search of this network, which has not been run yet."
@@ -120,7 +121,7 @@ def search(setting: str, found: Measurements) -> Exhibit:
     searched = found.searches.get(setting)
     large = setting == "gsc-large"
     lines = []
-    for name in ("fastest", "balanced", "accurate"):
+    for name in CHOSEN:
         row = paper.SEARCH_GSC_LARGE[name] if large else None
         chosen = searched["evaluated"][searched["chosen"][name]] if searched else None
         before = _percent(searched, searched["chosen"][name]) if searched else None
@@ -138,8 +139,7 @@ def search(setting: str, found: Measurements) -> Exhibit:
     lines += _search_size(searched, large)
     caption = f"Delay search and training, {setting}"
     name = f"search-{setting}"
-    stages = {one: _stages(rows[0]) for one in ("fastest", "balanced", "accurate")
-              if (rows := found.of(setting, one))}  # fmt: skip
+    stages = {one: _stages(rows[0]) for one in CHOSEN if (rows := found.of(setting, one))}
     draw = {f"{name}.svg": partial(draw_chosen, result=searched, stages=stages)} if searched else {}
     return Exhibit(name, caption, listed(lines), () if searched else (_NO_SEARCH,), draw)
 

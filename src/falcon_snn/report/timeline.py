@@ -10,7 +10,7 @@ from falcon_snn.pipeline.chrome_trace import TraceSpan, chrome_trace
 from falcon_snn.pipeline.graph import INPUT, Graph
 from falcon_snn.pipeline.steps import Step
 from falcon_snn.pipeline.timing import Timing, critical_path
-from falcon_snn.report.style import PICTURES, save_figure
+from falcon_snn.report.style import PICTURES, bare_rows, save_figure
 
 # Colour-blind safe; waiting is pale so that work stands out.
 COLOURS = {
@@ -205,16 +205,11 @@ def _draw(axis: Any, timing: Timing, found: list[Bar]) -> None:
             axis.barh(y - 0.1, width, left=bar.start_us, height=0.52, color=COLOURS[bar.kind],
                       edgecolor="white", linewidth=0.4)  # fmt: skip
     axis.axvline(timing.core_us, color=PATH_COLOUR, linewidth=1.2)
-    axis.set_yticks(list(rows.values()), [_row_label(timing, row) for row in rows], fontsize=7)
+    bare_rows(axis, [_row_label(timing, row) for row in rows])
     blocks = [row.rpartition(".")[0] for row in rows]
     for number in range(1, len(blocks)):
         if blocks[number] != blocks[number - 1]:
             axis.axhline(number - 0.5, color="#d0d0d0", linewidth=0.6)
-    axis.set_ylim(len(rows) - 0.4, -0.6)
-    axis.grid(axis="x", color="#e6e6e6", linewidth=0.6)
-    axis.set_axisbelow(True)
-    axis.spines[["top", "right", "left"]].set_visible(False)
-    axis.tick_params(axis="y", length=0)
 
 
 def timeline_figure(title: str, timings: Mapping[str, Timing]) -> Any:
