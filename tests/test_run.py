@@ -180,6 +180,13 @@ def test_bad_options_are_one_line(folder: Path, more: list[str], message: str) -
         call(arguments(folder, *more))
 
 
+@pytest.mark.parametrize("phases", ["small", "qnn", "qat,teacher", ""])
+def test_the_recipe_of_a_qnn_is_no_phase_of_an_adaptation(tmp_path: Path, phases: str) -> None:
+    with pytest.raises(FalconError, match=r"unknown phase '.*'; choose from qat, tune, joint"):
+        call(["run", "--phases", phases, "--only", "report", "--out", str(tmp_path / "run")])
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_killed_run_goes_on_where_it_was(folder: Path) -> None:
     given = arguments(folder, "--epochs", "qat=8")
     curves = folder / "run" / "adapt" / "fastest" / "qat" / "curves.jsonl"

@@ -27,7 +27,14 @@ from falcon_snn.workflow.networks import delays_of, qnn_for
 from falcon_snn.workflow.searching import SearchSettings, search
 from falcon_snn.workflow.sources import Data, data_source, device, fingerprint, load_split
 from falcon_snn.workflow.steps import Run, RunStep, execute_steps
-from falcon_snn.workflow.training import Start, adapt_phases, open_training, read_recipe, run_phase
+from falcon_snn.workflow.training import (
+    Start,
+    adapt_phases,
+    demand_phases,
+    open_training,
+    read_recipe,
+    run_phase,
+)
 from falcon_snn.workflow.watch import SILENT, Watch
 
 CONVERTED = "network.safetensors"
@@ -67,6 +74,7 @@ def run(
 
     `start` is a QNN to start from instead of training `network`. `facts` go into `run.json`.
     """
+    demand_phases(phases)
     recipes, epochs, profile = recipes or {}, epochs or {}, profile or load_profile()
     names = (["qnn"] if start is None else []) + list(phases)
     plans = {

@@ -137,6 +137,13 @@ def read_recipe(
     return replace(recipe, label_smoothing=0.0, augment=replace(recipe.augment, mixup=0.0))
 
 
+def demand_phases(phases: Sequence[str]) -> None:
+    """Refuse what is no phase of an adaptation; recipes of other names train a QNN."""
+    for name in phases or [""]:
+        if name not in PHASES:
+            raise FalconError(f"unknown phase '{name[:40]}'; choose from {', '.join(PHASES)}")
+
+
 def demand_distilling(teachers: Sequence[Path], recipes: Iterable[Recipe]) -> None:
     """Refuse a teacher that no recipe would follow."""
     if teachers and not any(recipe.distil for recipe in recipes):
@@ -288,6 +295,7 @@ def adapt(
     another of its chips: the network learns to withstand their errors.
     """
     recipes, best = recipes or {}, Path(out) / BEST
+    demand_phases(phases)
     demand_file_target(best, checkpoint, *teachers)
     if not resume:
         demand_unused(Path(out), [BEST])
