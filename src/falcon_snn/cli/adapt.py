@@ -16,9 +16,7 @@ def adapt(
     ),
     out: Path = typer.Option(..., help="Folder for the phases' checkpoints and curves."),
     data: str = options.Data,
-    phases: str = typer.Option(
-        "qat,tune,joint", help="In order: qat, tune (neurons alone), joint (both)."
-    ),
+    phases: str = options.Phases,
     recipe: list[Path] = typer.Option(
         [], help="Recipe for a phase, instead of the shipped one; one per phase, in order."
     ),

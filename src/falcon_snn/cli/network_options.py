@@ -55,6 +55,11 @@ Backend = typer.Option(
     "auto", "--backend", help="What computes: auto, torch, numba, or triton on a GPU; all agree."
 )
 Resume = typer.Option(False, "--resume", help="Continue the run in --out, if there is one.")
+Phases = typer.Option(
+    "qat,tune,joint",
+    "--phases",
+    help="Of the adaptation, in order: qat, tune (neurons alone), joint (both).",
+)
 Devices = typer.Option(
     1, "--devices", min=1, help="GPUs, or processes on the CPU, that share each batch."
 )

@@ -1,7 +1,7 @@
 """A network from a file, for Python: what it answers, when, and what that costs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,12 @@ from falcon_snn.pipeline.schedule import Delays
 from falcon_snn.pipeline.timing import Timing, time_qnn, time_snn
 from falcon_snn.training.checkpoint import Metadata, load_metadata, load_model
 from falcon_snn.training.export import load_network
-from falcon_snn.training.pretrained import pretrained_names, pretrained_path
+from falcon_snn.training.pretrained import (
+    Pretrained,
+    all_pretrained,
+    pretrained_names,
+    pretrained_path,
+)
 from falcon_snn.training.recipe import PHASES
 from falcon_snn.workflow import measuring
 from falcon_snn.workflow.detecting import Detection, Detector, Hear, Rule, detect
@@ -223,6 +228,36 @@ def load(source: str | Path) -> Model:
     model = Model(Path(source))
     _ = model.metadata  # says now what is wrong with the file
     return model
+
+
+def shipped_models() -> list[dict[str, Any]]:
+    """The networks that `load` knows by name: what they are, how good and how fast."""
+    return [_facts(one) for one in all_pretrained()]
+
+
+def _facts(one: Pretrained) -> dict[str, Any]:
+    metadata, network = one.metadata, one.metadata.network
+    delays = metadata.delays or delays_of("full", network, None)
+    codes = any(stage.emits == "codes" for stage in network.stages)
+    serial_us, streamed_us = (
+        time_snn(network.graph, delays, replace(load_profile(), attention=attention)).core_us
+        for attention in ("serial", "streamed")
+    )
+    return {
+        "name": one.name,
+        "network": network.name,
+        "slots": network.slots,
+        "qk_prefix": network.prefix if codes else None,
+        "data": metadata.facts.get("data", ""),
+        "words": len(metadata.words),
+        "schedule": metadata.facts.get("schedule", "full"),
+        "delays": delays,
+        "validation_percent": metadata.metrics["validation_accuracy"],
+        "test_percent": metadata.metrics.get("test_accuracy"),
+        "latency_us": serial_us,
+        "streamed_latency_us": streamed_us,
+        "bytes": one.path.stat().st_size,
+    }
 
 
 def train(
