@@ -111,6 +111,25 @@ def test_a_run_on_chips(folder: Path) -> None:
     assert "On chips as they are made" in page
 
 
+def test_a_run_on_chips_adapts_weights_that_they_can_hold(folder: Path) -> None:
+    profile = folder / "three-bits.toml"  # exact sums: quick
+    profile.write_text(
+        'like = "paper"\n[precision]\nweight_bits = { value = 3, tag = "assumed", source = "test" }\n'
+    )
+    call(arguments(folder, "--hardware", str(profile), "--chips", "1", "--random", "0"))
+    best = folder / "run" / "adapt" / "fastest" / "best.safetensors"
+    assert load_metadata(best).network.weight_bits == 3
+
+
+def test_chips_are_not_left_out_of_a_run_without_a_word(folder: Path) -> None:
+    given = arguments(folder, "--chips", "1")
+    slots = folder / "temporal.toml"
+    slots.write_text((folder / "spikes-0.001.toml").read_text() + 'gradient = "temporal"\n')
+    with pytest.raises(FalconError, match="chips run whole slots"):
+        call([*given, "--recipe", f"qat={slots}"])
+    assert not (folder / "run").exists()
+
+
 def test_the_page_says_what_waiting_cost_and_brought(folder: Path) -> None:
     call(arguments(folder))
     run, out = folder / "run", folder / "page"

@@ -20,7 +20,7 @@ from falcon_snn.workflow.designed import finish
 from falcon_snn.workflow.networks import samples_of
 from falcon_snn.workflow.sources import Data, data_source, fingerprint, load_split
 from falcon_snn.workflow.steps import RUN_FILE, Run, RunStep, execute_steps
-from falcon_snn.workflow.training import demand_distilling, read_recipe, taught_by
+from falcon_snn.workflow.training import demand_chips, demand_distilling, read_recipe, taught_by
 from falcon_snn.workflow.watch import SILENT, Watch
 from falcon_snn.workflow.workers import Workers
 
@@ -69,6 +69,7 @@ def design(
     qnn = read_recipe("qnn", recipes.get("qnn", "qnn"), data, epochs)
     qat = read_recipe("qat", recipes.get("qat", "qat"), data, adapt_epochs)
     demand_distilling(teachers, [qnn, qat])
+    demand_chips(profile if chips else None, [qat])
     settings = DesignSettings(
         data=data_source(data), fingerprint=fingerprint(data, **taught_by(teachers)),
         space=read_space(space), limits=limits, profile=profile, bands=band_count, trials=trials,

@@ -29,7 +29,9 @@ from falcon_snn.workflow.steps import Run, RunStep, execute_steps
 from falcon_snn.workflow.training import (
     Start,
     adapt_phases,
+    demand_chips,
     demand_phases,
+    on_chips,
     open_training,
     read_recipe,
     run_phase,
@@ -79,6 +81,7 @@ def run(
     plans = {
         name: read_recipe(name, recipes.get(name, name), data, epochs.get(name)) for name in names
     }
+    demand_chips(profile if chips else None, plans.values())
     own = Path(network.rpartition(":")[0])
     settings = RunSettings(
         data=data_source(data),
@@ -195,7 +198,7 @@ class MainJob:
                     continue
                 facts = {**self.settings.fingerprint, "schedule": name, **hardware}
                 # A recipe that distils follows the network that the run started from.
-                begin = Start(model, delays, (checkpoint,), facts, profile)
+                begin = Start(on_chips(model, profile), delays, (checkpoint,), facts, profile)
                 best = adapt_phases(session, plans, begin, folder / name, resume=True)
                 adapted[name] = {"folder": name, "delays": delays, "validation_percent": best}
         write_json(folder / "adapted.json", adapted)

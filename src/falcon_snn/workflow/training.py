@@ -150,6 +150,17 @@ def demand_distilling(teachers: Sequence[Path], recipes: Iterable[Recipe]) -> No
         raise FalconError("--teacher: no recipe distils; set 'distil' above 0 in one")
 
 
+def demand_chips(profile: Profile | None, recipes: Iterable[Recipe]) -> None:
+    """Refuse a recipe that would leave chips of a profile out of the training."""
+    if profile is not None and any(recipe.gradient == "temporal" for recipe in recipes):
+        raise FalconError("--hardware: chips run whole slots; choose the gradient 'rate'")
+
+
+def on_chips(model: Qnn, profile: Profile | None) -> Qnn:
+    """The network that is adapted: on chips of a profile, with weights that they can hold."""
+    return model if profile is None else with_weight_bits(model, profile.weight_bits)
+
+
 def run_phase(
     session: Session, recipe: Recipe, start: Start, out: Path, *, resume: bool = False,
     after_epoch: Callable[[int], None] = lambda epoch: None,
@@ -306,11 +317,9 @@ def adapt(
         for name in phases
     }
     demand_distilling(teachers, plans.values())
-    if profile is not None and any(plan.gradient == "temporal" for plan in plans.values()):
-        raise FalconError("--hardware: chips run whole slots; choose the gradient 'rate'")
+    demand_chips(profile, plans.values())
     model, metadata = load_model(checkpoint, qk_prefix)
-    if profile is not None:
-        model = with_weight_bits(model, profile.weight_bits)
+    model = on_chips(model, profile)
     with (
         open_training(
             data,
