@@ -20,6 +20,7 @@ from falcon_snn.report.modeled import core_us, less_percent, timing_of
 from falcon_snn.report.paper_tables import TITLES
 from falcon_snn.report.results import Result
 from falcon_snn.report.search_figures import draw_chosen, draw_delay_effects
+from falcon_snn.report.theory import theory as run_theory
 from falcon_snn.report.timeline import write_timeline
 from falcon_snn.report.training_curves import draw_panels
 from falcon_snn.search.result_form import CHOSEN
@@ -75,26 +76,19 @@ def pipeline_detail(found: Measurements) -> Exhibit:
 
 def theory(found: Measurements) -> Exhibit:
     """Theorem 1 and Proposition 1, executed."""
-    from falcon_snn.neuron import theorems
-
-    slots, delays = 7, (1, 3, 5)
-    streams = theorems.random_streams(slots, 1000)
-    errors = [theorems.count_errors(stream) for stream in streams]
-    steps = [a - b for row in errors for a, b in pairwise(row)]
-    tight = theorems.count_errors(theorems.tight_stream(slots))
-    accuracies = [
-        theorems.accuracy([theorems.run(s, d, slots) for s in theorems.samples(delays, slots)])
-        for d in delays
-    ]
-    bound = sum(e > slots - d for row in errors for d, e in enumerate(row, start=1))
+    ran = run_theory([1, 3, 5], slots=7)
+    steps = [a - b for row in ran.errors for a, b in pairwise(row)]
+    bound = sum(e > ran.slots - d for row in ran.errors for d, e in enumerate(row, start=1))
     lines = [
         line("Theorem 1: streams whose error rises with the delay, of 1000", 0,
              sum(step < 0 for step in steps), digits=0),
         line("Theorem 1: largest fall of the error for one more slot", 1, max(steps), digits=0),
         line("Theorem 1: errors above T - delay", 0, bound, digits=0),
-        line("Theorem 1 is tight: error at delay 1, T = 7", 6, tight[0], digits=0),
-        *(line(f"Proposition 1: accuracy at delay {delay}", published, float(ours))
-          for delay, published, ours in zip(delays, (1.0, 0.5, 1.0), accuracies, strict=True)),
+        line("Theorem 1 is tight: error at delay 1, T = 7", 6,
+             ran.by_delay[0]["count_error_tight"], digits=0),
+        *(line(f"Proposition 1: accuracy at delay {delay}", published,
+               float(ran.accuracies[delay - 1]))
+          for delay, published in zip(ran.chosen, (1.0, 0.5, 1.0), strict=True)),
     ]  # fmt: skip
     return Exhibit("theory", "Theory for delay in SNNs: Theorem 1 and Proposition 1",
                    listed(lines))  # fmt: skip

@@ -9,13 +9,13 @@ from falcon_snn.files import read_json, read_text
 from falcon_snn.forms import shaped
 from falcon_snn.hardware.profile import Profile, parse_profile
 from falcon_snn.report.energy_form import EnergyRows, adds_up
-from falcon_snn.report.training_curves import Phase, read_phases
+from falcon_snn.report.training_curves import CURVES, Phase, read_phases
 from falcon_snn.search.result import read_result
 from falcon_snn.search.result_form import CHOSEN
 from falcon_snn.training.recipe import PHASES
 
 STEPS = ("features", "qnn", "convert", "search", "adapt", "measure")
-HARDWARE, CURVES = "hardware.toml", "curves.jsonl"
+HARDWARE = "hardware.toml"
 
 
 class _DataKey(TypedDict):

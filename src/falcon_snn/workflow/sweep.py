@@ -106,7 +106,6 @@ INFERRED: dict[str, Sequence[int]] = {
     "hand_over_cycles": (0, 1, 2, 4, 8, 16, 32, 64),
     "neuron_step_cycles": (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64),
 }
-Network = tuple[str, str]
 
 
 class Claim(NamedTuple):
@@ -156,7 +155,7 @@ def examine_claims(profile: Profile) -> list[Verdict]:
     return verdicts
 
 
-def _times(profile: Profile, network: Network) -> dict[str, int]:
+def _times(profile: Profile, network: tuple[str, str]) -> dict[str, int]:
     """Core latency in cycles of every schedule and QNN that a claim names."""
     chosen = built_in(*network)
     graph = chosen.graph
