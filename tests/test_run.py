@@ -114,7 +114,8 @@ def test_a_run_on_chips(folder: Path) -> None:
 def test_a_run_on_chips_adapts_weights_that_they_can_hold(folder: Path) -> None:
     profile = folder / "three-bits.toml"  # exact sums: quick
     profile.write_text(
-        'like = "paper"\n[precision]\nweight_bits = { value = 3, tag = "assumed", source = "test" }\n'
+        'like = "paper"\n[precision]\n'
+        'weight_bits = {value = 3, tag = "assumed", source = "a test of how a run adapts to it"}\n'
     )
     call(arguments(folder, "--hardware", str(profile), "--chips", "1", "--random", "0"))
     best = folder / "run" / "adapt" / "fastest" / "best.safetensors"

@@ -91,10 +91,10 @@ def evaluate(
         from falcon_snn.report.chips_figure import draw_chips
         from falcon_snn.workflow.chips import evaluate_on_chips
 
-        found = {**facts, "seed": seed, **evaluate_on_chips(
+        found = {**facts, "seed": seed, "noise_db": noise, **evaluate_on_chips(
             file, data, load_profile(hardware), chips=chips or 5, seed=seed, schedule=schedule,
-            split=split, qk_prefix=qk_prefix, limit=limit, layer_by_layer=one_layer_at_a_time,
-            watch=WATCH,
+            split=split, qk_prefix=qk_prefix, limit=limit, noise_db=noise,
+            layer_by_layer=one_layer_at_a_time, watch=WATCH,
         ).as_json()}  # fmt: skip
         title = f"{name}, {found['schedule']}, hardware '{found['hardware']}'"
         plot.draw(draw_chips, title, found["ideal"]["accuracy"], found["effects"] + found["layers"])

@@ -9,8 +9,7 @@ from falcon_snn.cli.output import out, print_table
 
 def print_clips(found: dict[str, Any]) -> None:
     """How many clips are right, and of which classes."""
-    noise = "" if found["noise_db"] is None else f" with noise at {found['noise_db']:g} dB"
-    share = _share(found, f"{found['split']} clips{noise}", f"{found['right']:,} right, ")
+    share = _share(found, f"{found['split']} {_clips(found)}", f"{found['right']:,} right, ")
     out.print(f"{share}, schedule {found['schedule']}, T = {found['slots']}")
     out.print(
         f"mean recall of the classes {found['mean_recall']:.2f} %; recall of each, in percent:"
@@ -23,8 +22,8 @@ def print_clips(found: dict[str, Any]) -> None:
 def print_chips(found: dict[str, Any]) -> None:
     """Accuracy over chips, under each effect and with each layer."""
     out.print(
-        f"ideal chip: {_share(found['ideal'], 'clips')}, schedule {found['schedule']}; hardware "
-        f"'{found['hardware']}':"
+        f"ideal chip: {_share(found['ideal'], _clips(found))}, schedule {found['schedule']}; "
+        f"hardware '{found['hardware']}':"
     )
     _print_chips("effect", found["effects"])
     if found["layers"]:
@@ -40,6 +39,11 @@ def _print_chips(first: str, rows: list[dict[str, Any]]) -> None:
         "{changed_percent:.2f}",
         rows,
     )  # fmt: skip
+
+
+def _clips(found: dict[str, Any]) -> str:
+    noise = found["noise_db"]
+    return "clips" if noise is None else f"clips with noise at {noise:g} dB"
 
 
 def _share(found: dict[str, Any], clips: str, right: str = "") -> str:

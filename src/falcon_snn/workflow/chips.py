@@ -67,10 +67,12 @@ class ChipReport:
 def evaluate_on_chips(
     checkpoint: Path, data: Data, profile: Profile, *, chips: int = 5, seed: int = 0,
     schedule: str | None = None, split: str = "validation", qk_prefix: int | None = None,
-    limit: int | None = None, layer_by_layer: bool = False, watch: Watch = SILENT,
+    limit: int | None = None, noise_db: float | None = None, layer_by_layer: bool = False,
+    watch: Watch = SILENT,
 ) -> ChipReport:  # fmt: skip
     """Accuracy over chips under each effect of a profile alone and all together.
 
+    With `noise_db`, on clips with noise at that ratio; chips are set up on clean ones.
     Chips are the same for all networks and effects: number n has the seed `seed + n`.
     """
     demand_within("--chips", chips, 1, MOST_CHIPS)
@@ -80,7 +82,7 @@ def evaluate_on_chips(
     if qnn and network.prefix != network.slots:
         raise FalconError("the QNN reads whole counts; this network was converted for a Q/K prefix")
     delays = delays_of("full" if qnn else schedule, network, metadata.delays)
-    examples = load_split(data, split, limit, metadata.words)
+    examples = load_split(data, split, limit, metadata.words, noise_db)
     few = load_split(data, "validation", CALIBRATION_CLIPS, metadata.words)
     kinds = effects(profile, network.weight_bits)
     layers = [
