@@ -17,7 +17,7 @@ def _check(path: Path) -> None:
 def graph(
     timed: Timed = options.TimedNetwork,
     to: options.Pictures = options.picture(
-        "--out", "Write the graph to edit it, or draw it", _check, ".toml; .png, .svg or .pdf"
+        "--out", "Write the graph to edit it (.toml), or draw it", _check
     ),
     as_json: bool = JsonFlag,
 ) -> None:
