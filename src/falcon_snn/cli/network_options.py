@@ -1,7 +1,6 @@
 """Options that several commands share: which network, which schedule, which chip, which data."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from falcon_snn.cli.groups import given
 from falcon_snn.cli.output import notice
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import Profile, load_profile
-from falcon_snn.report.style import check_picture, drawn_as, look_of
+from falcon_snn.report.style import Look, check_picture, drawn_as, look_of
 from falcon_snn.workflow.networks import Timed, timed_network
 from falcon_snn.workflow.sweep import Setup
 
@@ -156,18 +155,13 @@ def split_words(words: str | None) -> list[str] | None:
 class Pictures:
     """How pictures are drawn, and where one is asked for."""
 
-    style: str
-    formats: str | None
+    look: Look
     path: Path | None = None
-
-    def drawn(self) -> AbstractContextManager[None]:
-        """What is drawn inside looks that way."""
-        return drawn_as(self.style, self.formats)
 
     def draw(self, draw: Callable[..., None], *what: Any) -> None:
         """Draw a picture where one is asked for, and say so."""
         if self.path is not None:
-            with self.drawn():
+            with drawn_as(self.look):
                 draw(self.path, *what)
             notice(f"picture: {self.path}")
 
@@ -181,8 +175,7 @@ def pictures(
     ),
 ) -> Pictures:
     """Checked where no picture is asked for, too, and before any work is done."""
-    look_of(style, formats)
-    return Pictures(style, formats)
+    return Pictures(look_of(style, formats))
 
 
 PictureOptions = given(pictures)

@@ -90,9 +90,9 @@ def look_of(style: str = "screen", formats: str | None = None) -> Look:
 
 
 @contextmanager
-def drawn_as(style: str = "screen", formats: str | None = None) -> Iterator[None]:
-    """Figures written inside look as `look_of` says."""
-    token = _LOOK.set(look_of(style, formats))
+def drawn_as(look: Look) -> Iterator[None]:
+    """Figures written inside look that way; see `look_of`."""
+    token = _LOOK.set(look)
     try:
         yield
     finally:
