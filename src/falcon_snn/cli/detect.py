@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 BLOCK_S = 10.0
 LONGEST_PICTURE_S = 600
 
-Begin = Callable[[], "tuple[Model, Callable[[], Detector]]"]  # a network, and ears of it
+Begin = Callable[[], "tuple[Model, Callable[[], Detector]]"]  # and new detectors of the network
 
 
 def hearing(
