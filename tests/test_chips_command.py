@@ -72,6 +72,12 @@ def test_each_effect_alone_and_all_together(case: tuple[Path, Path], tmp_path: P
     assert later["effects"][-1]["accuracies"][0] == found["effects"][-1]["accuracies"][2]
     text = call(*words)
     assert "all together" in text
+    noisy = call(*words, "--chips", 1, "--noise", 0, "--json")
+    assert (
+        noisy["ideal"]["accuracy"] == evaluate(checkpoint, data, split="test", noise_db=0).accuracy
+    )
+    assert noisy["effects"] != found["effects"]
+    assert "with noise at 0 dB" in call(*words, "--chips", 1, "--noise", 0)
     assert max(map(len, text.splitlines())) <= 80
 
 

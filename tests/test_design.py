@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from falcon_snn.cli.main import app
 from falcon_snn.errors import FalconError, Stopped
 from falcon_snn.hardware.profile import load_profile
+from falcon_snn.report.design_page import front
 from falcon_snn.search.designs import Limits
 from falcon_snn.training.checkpoint import load_metadata
 from falcon_snn.workflow.design import design
@@ -34,6 +35,17 @@ RECIPES = {
     "qnn": 'forward = "counts"\nepochs = 4\nbatch = 32\nweight_rate = 5e-3\nneuron_rate = 0.0\n',
     "qat": 'forward = "spikes"\nepochs = 1\nbatch = 32\nweight_rate = 1e-3\nneuron_rate = 0.0\n',
 }
+
+
+def test_of_designs_that_are_as_fast_the_front_has_the_better_one() -> None:
+    designs = [
+        {"name": name, "breaks": breaks, "networks": {"SNN": {"latency_us": us, "score": score}}}
+        for name, us, score, breaks in (
+            ("worse", 5.0, 80.0, []), ("better", 5.0, 90.0, []), ("slower", 6.0, 85.0, []),
+            ("best", 9.0, 95.0, []), ("too large", 1.0, 99.0, ["tiles"]),
+        )
+    ]  # fmt: skip
+    assert [row["name"] for row in front(designs)] == ["better", "best"]
 
 
 @pytest.fixture

@@ -6,13 +6,16 @@ import pytest
 
 from falcon_snn.errors import FalconError
 from falcon_snn.report.results import load_results
-from falcon_snn.report.results_figure import Plotted, draw_results, front, places
+from falcon_snn.report.results_figure import draw_results, places
+from falcon_snn.search.pareto import best_by_latency
 
 
 def test_the_front_holds_what_nobody_beats() -> None:
-    slow, fast = Plotted(90.0, 96.0, "slow"), Plotted(70.0, 95.0, "fast")
-    beaten, equal = Plotted(80.0, 94.0, "beaten"), Plotted(95.0, 96.0, "no better than slow")
-    assert front([slow, beaten, equal, fast]) == [fast, slow]
+    networks = {
+        "slow": (90.0, 96.0), "beaten": (80.0, 94.0), "no better than slow": (95.0, 96.0),
+        "as fast as fast": (70.0, 94.5), "fast": (70.0, 95.0),
+    }  # fmt: skip
+    assert best_by_latency([*networks], [*networks.values()]) == ["fast", "slow"]
 
 
 def test_streamed_attention_moves_a_network_in_time_only() -> None:

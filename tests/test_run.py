@@ -111,6 +111,26 @@ def test_a_run_on_chips(folder: Path) -> None:
     assert "On chips as they are made" in page
 
 
+def test_a_run_on_chips_adapts_weights_that_they_can_hold(folder: Path) -> None:
+    profile = folder / "three-bits.toml"  # exact sums: quick
+    profile.write_text(
+        'like = "paper"\n[precision]\n'
+        'weight_bits = {value = 3, tag = "assumed", source = "a test of how a run adapts to it"}\n'
+    )
+    call(arguments(folder, "--hardware", str(profile), "--chips", "1", "--random", "0"))
+    best = folder / "run" / "adapt" / "fastest" / "best.safetensors"
+    assert load_metadata(best).network.weight_bits == 3
+
+
+def test_chips_are_not_left_out_of_a_run_without_a_word(folder: Path) -> None:
+    given = arguments(folder, "--chips", "1")
+    slots = folder / "temporal.toml"
+    slots.write_text((folder / "spikes-0.001.toml").read_text() + 'gradient = "temporal"\n')
+    with pytest.raises(FalconError, match="chips run whole slots"):
+        call([*given, "--recipe", f"qat={slots}"])
+    assert not (folder / "run").exists()
+
+
 def test_the_page_says_what_waiting_cost_and_brought(folder: Path) -> None:
     call(arguments(folder))
     run, out = folder / "run", folder / "page"
@@ -178,6 +198,13 @@ def check_page(page: Path) -> None:
 def test_bad_options_are_one_line(folder: Path, more: list[str], message: str) -> None:
     with pytest.raises(FalconError, match=re.escape(message)):
         call(arguments(folder, *more))
+
+
+@pytest.mark.parametrize("phases", ["small", "qnn", "qat,teacher", ""])
+def test_the_recipe_of_a_qnn_is_no_phase_of_an_adaptation(tmp_path: Path, phases: str) -> None:
+    with pytest.raises(FalconError, match=r"unknown phase '.*'; choose from qat, tune, joint"):
+        call(["run", "--phases", phases, "--only", "report", "--out", str(tmp_path / "run")])
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_killed_run_goes_on_where_it_was(folder: Path) -> None:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from falcon_snn.cli.main import app
 from falcon_snn.cli.tables import fitted
 from falcon_snn.errors import FalconError
-from falcon_snn.report.style import drawn_as
+from falcon_snn.report.style import look_of
 
 
 def printed(table: Table, width: int) -> str:
@@ -88,5 +88,5 @@ def test_a_plain_figure_writes_one_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("style", "formats"), [("poster", None), ("paper", "svg,gif")])
 def test_unknown_styles_and_formats_are_refused(style: str, formats: str | None) -> None:
-    with pytest.raises(FalconError, match=r"--style|--format"), drawn_as(style, formats):
-        pass
+    with pytest.raises(FalconError, match=r"--style|--format"):
+        look_of(style, formats)

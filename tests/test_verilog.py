@@ -154,6 +154,13 @@ def test_export_writes_a_folder(tmp_path: Path) -> None:
     assert "not show that an analog pass takes the cycles" in (target / "README.md").read_text()
 
 
+def test_verify_wants_something_to_run(tmp_path: Path) -> None:
+    checkpoint = save_cnn(tmp_path / "cnn.safetensors")
+    done = CliRunner().invoke(app, ["verify", "--checkpoint", str(checkpoint), "--random", "0"])
+    assert isinstance(done.exception, FalconError)
+    assert "nothing to run" in str(done.exception)
+
+
 @needs_tools
 def test_verify_says_what_was_compared(tmp_path: Path) -> None:
     checkpoint = save_cnn(tmp_path / "cnn.safetensors")

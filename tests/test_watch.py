@@ -15,13 +15,13 @@ from rich.console import Console
 from tests.training_data import write_spikes
 from typer.testing import CliRunner
 
-from falcon_snn.cli import doctor, output
+from falcon_snn.cli import output
 from falcon_snn.cli.main import PANELS, app
 from falcon_snn.errors import FalconError, Stopped
 from falcon_snn.neuron import layers
 from falcon_snn.training.loop import EpochResult
 from falcon_snn.training.step import TrainingStep
-from falcon_snn.workflow import searching
+from falcon_snn.workflow import doctor, searching
 from falcon_snn.workflow.steps import Run
 
 

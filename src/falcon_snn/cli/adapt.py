@@ -16,9 +16,7 @@ def adapt(
     ),
     out: Path = typer.Option(..., help="Folder for the phases' checkpoints and curves."),
     data: str = options.Data,
-    phases: str = typer.Option(
-        "qat,tune,joint", help="In order: qat, tune (neurons alone), joint (both)."
-    ),
+    phases: str = options.Phases,
     recipe: list[Path] = typer.Option(
         [], help="Recipe for a phase, instead of the shipped one; one per phase, in order."
     ),
@@ -37,13 +35,10 @@ def adapt(
     """Adapt a network to a schedule: spike-based QAT, neuron tuning, both together."""
     from falcon_snn.hardware.profile import load_profile
     from falcon_snn.training.checkpoint import load_metadata
-    from falcon_snn.training.recipe import PHASES
     from falcon_snn.workflow.networks import delays_of
     from falcon_snn.workflow.training import adapt as adapt_network
 
     names = phases.split(",")
-    if unknown := [name for name in names if name not in PHASES]:
-        raise FalconError(f"unknown phase '{unknown[0][:40]}'; choose from {', '.join(PHASES)}")
     if recipe and len(recipe) != len(names):
         raise FalconError(f"{len(recipe)} recipes for {len(names)} phases; give one for each")
     metadata = load_metadata(checkpoint)

@@ -12,9 +12,7 @@ def calibrate(
     target: Path = typer.Option(..., "--out", help="File for the calibrated network."),
     file: Path = options.File,
     data: str = options.Data,
-    schedule: str | None = typer.Option(
-        None, help="As for `evaluate`; by default what the network was trained for, or full."
-    ),
+    schedule: str | None = options.ScheduleOrFull,
     hours: float = typer.Option(2.0, help="Hours of sound, made of validation clips."),
     noise: float = typer.Option(20.0, help="Signal-to-noise ratio of that sound in dB."),
     false_per_hour: float = typer.Option(0.5, min=0.0, help="False accepts to allow in an hour."),

@@ -8,6 +8,7 @@ import typer
 from falcon_snn.cli import network_options as options
 from falcon_snn.cli.output import JsonFlag, notice, out, print_json, print_styled
 from falcon_snn.errors import FalconError
+from falcon_snn.report.style import check_picture
 
 if TYPE_CHECKING:
     from falcon_snn.workflow.model import Model
@@ -21,11 +22,7 @@ def classify(
         help="Recordings of one word each (wav and what libsndfile reads), or folders of them."
     ),
     file: Path = options.File,
-    schedule: str | None = typer.Option(
-        None,
-        help="fastest, balanced, accurate, full, uniform:D or a JSON file; by default what the "
-        "checkpoint was trained for, or full.",
-    ),
+    schedule: str | None = options.ScheduleOrFull,
     threshold: float | None = typer.Option(
         None,
         min=0.0,
@@ -42,14 +39,15 @@ def classify(
     """Say which word a recording holds, with the three likeliest and their confidence."""
     from falcon_snn.data.audio import recordings_in
     from falcon_snn.workflow.model import load
+    from falcon_snn.workflow.networks import schedule_or_own
 
-    options.Pictures().check(raster)
+    if raster is not None:
+        check_picture(raster)
     model = load(file)
     found = [one for path in files for one in (recordings_in(path) if path.is_dir() else [path])]
     if backend == "auto" and len(found) <= _FEW:
         backend = "torch"  # the same spikes
-    own = "full" if model.metadata.delays is None else "own"
-    chosen = own if schedule is None else schedule
+    chosen = schedule_or_own(schedule, model.metadata.delays, "full")
     delays = model.delays(chosen)
     if raster is not None:
         if len(found) > 1:

@@ -1,13 +1,12 @@
 """`falcon-snn design`: which network should run on this chip?"""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from falcon_snn.cli import network_options as options
-from falcon_snn.cli.output import WATCH, JsonFlag, notice, out, print_table, show
+from falcon_snn.cli.output import WATCH, JsonFlag, command_facts, notice, out, print_table, show
 from falcon_snn.cli.run import by_phase
 from falcon_snn.hardware.profile import Profile
 
@@ -47,8 +46,8 @@ def design(
     as_json: bool = JsonFlag,
 ) -> None:
     """Search networks, slots and delays under limits; only what could meet them is trained."""
+    from falcon_snn.report.design_page import PAGE
     from falcon_snn.search.designs import Limits
-    from falcon_snn.workflow.design import PAGE
     from falcon_snn.workflow.design import design as search_designs
     from falcon_snn.workflow.workers import Workers
 
@@ -59,7 +58,7 @@ def design(
         recipes=by_phase("--recipe", recipe, ["qnn", "qat"]),
         teachers=teacher, noise_db=None if no_noise else noise, chips=chips, seed=seed,
         workers=Workers(workers, engine, ray_address), resume=resume,
-        facts={"command": ["falcon-snn", *sys.argv[1:]]}, watch=WATCH,
+        facts=command_facts(), watch=WATCH,
     )  # fmt: skip
     show(result, as_json, _print)
     notice(f"page: {folder / 'report' / PAGE}")

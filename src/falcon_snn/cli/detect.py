@@ -1,58 +1,66 @@
 """`falcon-snn detect`: the words in recordings of any length."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from falcon_snn.cli import network_options as options
+from falcon_snn.cli.groups import given
 from falcon_snn.cli.output import JsonFlag, notice, print_line, print_styled
 from falcon_snn.errors import FalconError
 
 if TYPE_CHECKING:
     from falcon_snn.workflow.detecting import Detection, Detector
+    from falcon_snn.workflow.model import Model
 
 BLOCK_S = 10.0
 LONGEST_PICTURE_S = 600
 
-Words = typer.Option(
-    None, "--words", help="Report only these of the network's words, such as yes,no,stop."
-)
-Threshold = typer.Option(
-    None, "--threshold", help="Mean confidence from which a word is reported; default: the "
-    "network's own, or 0.85.",
-)  # fmt: skip
-Every = typer.Option(80, "--every", help="ms from one look at the last second to the next.")
-Smooth = typer.Option(
-    None, "--smooth", help="ms over which confidences are averaged; by default 240, or not at all "
-    "for a network with the classes unknown and silence.",
-)  # fmt: skip
-Refractory = typer.Option(
-    500, "--refractory", help="ms after a word in which no other is reported."
-)
-Schedule = typer.Option(
-    None, "--schedule", help="own, fastest, balanced, accurate, full, uniform:D or a JSON file; by "
-    "default what the network was trained for, or full.",
-)  # fmt: skip
+Begin = Callable[[], "tuple[Model, Callable[[], Detector]]"]  # and new detectors of the network
 
-Backend = typer.Option("auto", "--backend", help="What computes: auto, torch or numba; all agree.")
+
+def hearing(
+    file: Path = options.File,
+    words: str | None = typer.Option(
+        None, help="Report only these of the network's words, such as yes,no,stop."
+    ),
+    threshold: float | None = typer.Option(
+        None,
+        help="Mean confidence from which a word is reported; default: the network's own, or 0.85.",
+    ),
+    every: int = typer.Option(80, help="ms from one look at the last second to the next."),
+    smooth: int | None = typer.Option(
+        None,
+        help="ms over which confidences are averaged; by default 240, or not at all for a network "
+        "with the classes unknown and silence.",
+    ),
+    refractory: int = typer.Option(500, help="ms after a word in which no other is reported."),
+    schedule: str | None = options.ScheduleOrFull,
+    backend: str = typer.Option("auto", help="What computes: auto, torch or numba; all agree."),
+) -> Begin:
+    """A network that hears a stream, opened when all else is known to be well."""
+
+    def begin() -> "tuple[Model, Callable[[], Detector]]":
+        from falcon_snn.workflow.model import load
+
+        model = load(file)
+        rule = model.rule(threshold, every, smooth, refractory)
+        chosen = options.split_words(words)
+        return model, lambda: model.detector(rule, chosen, schedule, backend)
+
+    return begin
+
+
+Hearing = given(hearing)
 
 
 def detect(
     files: list[Path] = typer.Argument(help="Recordings (wav and what libsndfile reads)."),
-    network: Path = options.File,
-    words: str | None = Words,
-    threshold: float | None = Threshold,
-    every: int = Every,
-    smooth: int | None = Smooth,
-    refractory: int = Refractory,
-    schedule: str | None = Schedule,
-    backend: str = Backend,
-    plot: Path | None = typer.Option(
-        None, help="Draw the recording and its words: .png, .svg or .pdf."
-    ),
-    pictures: options.Pictures = options.PictureOptions,
+    begin: Begin = Hearing,
+    plot: options.Pictures = options.picture("--plot", "Draw the recording and its words"),
     as_json: bool = JsonFlag,
 ) -> None:
     """Find the words in recordings of any length: when, how sure, how soon it was known.
@@ -62,22 +70,19 @@ def detect(
     from falcon_snn.data.audio import read_in_blocks
     from falcon_snn.report.detections_figure import draw_detections
     from falcon_snn.workflow.detecting import follow
-    from falcon_snn.workflow.model import load
 
-    if plot is not None and len(files) > 1:
+    if plot.path is not None and len(files) > 1:
         raise FalconError("--plot shows one recording; give one file")
-    pictures.check(plot)
-    model = load(network)
-    rule = model.rule(threshold, every, smooth, refractory)
+    model, new_detector = begin()
     for file in files:
-        detector = model.detector(rule, split_words(words), schedule, backend)
+        detector = new_detector()
         summary = Summary(detector, file, as_json)
         pieces = []
         try:
             for piece in follow(detector, read_in_blocks(file, BLOCK_S)):
                 for detection in piece.detections:
                     summary.show(detection)
-                if plot is not None:
+                if plot.path is not None:
                     if detector.heard_s > LONGEST_PICTURE_S:
                         raise FalconError(
                             f"{file}: longer than 10 minutes; cut it, or leave out --plot"
@@ -88,17 +93,7 @@ def detect(
             raise typer.Exit(130) from None
         summary.end()
         title = f"{file.name}, {model.network.name}"
-        pictures.draw(plot, draw_detections, pieces, detector, title)
-
-
-def split_words(words: str | None) -> list[str] | None:
-    """The words of a list with commas."""
-    if words is None:
-        return None
-    found = [word.strip() for word in words.split(",") if word.strip()]
-    if not found:
-        raise FalconError("--words is empty; give words such as yes,no,stop")
-    return found
+        plot.draw(draw_detections, pieces, detector, title)
 
 
 class Summary:

@@ -7,11 +7,11 @@ from rich.table import Table
 
 from falcon_snn.cli.output import out, print_styled, print_table
 
-FOUND = "found "  # and a number: the names of a search's schedules
-
 
 def print_tables(report: dict[str, Any]) -> None:
     """The report of an energy measurement, for people."""
+    from falcon_snn.workflow.measuring import FOUND
+
     rows = report["configurations"]
     print_styled(
         (report["network"], "bold"),

@@ -1,13 +1,12 @@
 """`falcon-snn evaluate`: how many clips a checkpoint labels rightly."""
 
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import typer
 
+from falcon_snn.cli import evaluate_tables as tables
 from falcon_snn.cli import network_options as options
-from falcon_snn.cli.output import WATCH, JsonFlag, notice, out, print_json
+from falcon_snn.cli.output import WATCH, JsonFlag, notice, show
 from falcon_snn.errors import FalconError
 
 
@@ -52,16 +51,13 @@ def evaluate(
     words: str | None = typer.Option(
         None, help="With --stream: the keywords, such as yes,no; the rest are other words."
     ),
-    plot: Path | None = typer.Option(
-        None, help="Draw which words are taken for which; or the chips, or the stream's curve."
+    plot: options.Pictures = options.picture(
+        "--plot", "Draw which words are taken for which; or the chips, or the stream's curve"
     ),
-    pictures: options.Pictures = options.PictureOptions,
     as_json: bool = JsonFlag,
 ) -> None:
     """Measure the accuracy of a network under a schedule of firing delays."""
-    from falcon_snn.report.confusion_figure import draw_confusion
     from falcon_snn.training.checkpoint import load_metadata
-    from falcon_snn.workflow.measuring import evaluate as measure
 
     if hardware is None and (one_layer_at_a_time or chips is not None):
         asked = "--chips" if chips is not None else "--one-layer-at-a-time"
@@ -71,71 +67,52 @@ def evaluate(
     if not stream and (words is not None or hours is not None):
         asked = "--words" if words is not None else "--hours"
         raise FalconError(f"{asked} is about a stream; add --stream")
-    pictures.check(plot)
-    draw = partial(pictures.draw, plot)
-    if stream:
-        from falcon_snn.cli.detect import split_words
-        from falcon_snn.cli.stream import show_stream
-        from falcon_snn.workflow.streaming import evaluate_stream
-
-        measured = evaluate_stream(
-            file, data, hours=3.0 if hours is None else hours,
-            snr_db=20.0 if noise is None else noise,
-            words=split_words(words), split=split, schedule=schedule, backend=backend, seed=seed,
-            watch=WATCH,
-        )  # fmt: skip
-        show_stream(measured, _facts(file, data, split, seed), draw, as_json)
-        return
     if hardware is not None and backend != "auto":
         raise FalconError("chips run in torch on every device; leave out --backend")
+    metadata = load_metadata(file)
+    network, name = metadata.network, metadata.network.name
+    facts = {"checkpoint": str(file), "network": name, "data": data, "split": split}
+    if stream:
+        from falcon_snn.report.stream_figure import draw_stream
+        from falcon_snn.workflow.streaming import evaluate_stream
+
+        found = {**facts, "seed": seed, **evaluate_stream(
+            file, data, hours=3.0 if hours is None else hours,
+            snr_db=20.0 if noise is None else noise,
+            words=options.split_words(words), split=split, schedule=schedule, backend=backend,
+            seed=seed, watch=WATCH,
+        ).as_json()}  # fmt: skip
+        title = f"{name}, {found['hours']:g} h, {found['snr_db']:g} dB"
+        plot.draw(draw_stream, title, found)
+        show(found, as_json, tables.print_stream)
+        return
     if hardware is not None:
-        from falcon_snn.cli.chips import show_chips
         from falcon_snn.hardware.profile import load_profile
+        from falcon_snn.report.chips_figure import draw_chips
         from falcon_snn.workflow.chips import evaluate_on_chips
 
-        report = evaluate_on_chips(
+        found = {**facts, "seed": seed, "noise_db": noise, **evaluate_on_chips(
             file, data, load_profile(hardware), chips=chips or 5, seed=seed, schedule=schedule,
-            split=split, qk_prefix=qk_prefix, limit=limit, layer_by_layer=one_layer_at_a_time,
-            watch=WATCH,
-        )  # fmt: skip
-        show_chips(report, _facts(file, data, split, seed), draw, as_json)
+            split=split, qk_prefix=qk_prefix, limit=limit, noise_db=noise,
+            layer_by_layer=one_layer_at_a_time, watch=WATCH,
+        ).as_json()}  # fmt: skip
+        title = f"{name}, {found['schedule']}, hardware '{found['hardware']}'"
+        plot.draw(draw_chips, title, found["ideal"]["accuracy"], found["effects"] + found["layers"])
+        show(found, as_json, tables.print_chips)
         return
-    found = measure(
+    from falcon_snn.report.confusion_figure import draw_confusion
+    from falcon_snn.workflow.measuring import evaluate as measure
+
+    measured = measure(
         file, data, schedule=schedule, split=split, qk_prefix=qk_prefix, limit=limit,
         backend=backend, noise_db=noise, watch=WATCH,
     )  # fmt: skip
-    metadata = load_metadata(file)
-    network, prefix = metadata.network, qk_prefix or metadata.network.prefix
-    title = f"{network.name}, {found.accuracy:.2f} % of {found.clips:,} clips"
-    draw(draw_confusion, title, metadata.words, found.confusion)
-    if as_json:
-        print_json({
-            "checkpoint": str(file), "data": data, "split": split, "schedule": found.schedule,
-            "delays": found.delays, "slots": network.slots, "qk_prefix": prefix,
-            "noise_db": noise, "clips": found.clips, "right": found.right,
-            "accuracy": found.accuracy, "interval": found.interval, "recall": found.recall,
-            "mean_recall": found.mean_recall, "confusion": found.confusion,
-            "clips_per_s": found.clips_per_s,
-        })  # fmt: skip
-        return
-    low, high = found.interval
-    clips = f"{split} clips" + ("" if noise is None else f" with noise at {noise:g} dB")
-    out.print(
-        f"{found.accuracy:.2f} % of {found.clips:,} {clips} ({found.right:,} right, 95 % "
-        f"interval {low:.2f} .. {high:.2f}), schedule {found.schedule}, T = {network.slots}"
-    )
-    out.print(f"mean recall of the classes {found.mean_recall:.2f} %; recall of each, in percent:")
-    cells = [f"{word[:13]:<13}{percent:6.1f}" for word, percent in found.recall.items()]
-    for first in range(0, len(cells), 4):
-        out.print(" ".join(cells[first : first + 4]))
-    notice(f"{found.clips_per_s:,.0f} clips/s")
-    if limit is not None:
-        notice("only a part of the split (--limit)")
-
-
-def _facts(file: Path, data: str, split: str, seed: int) -> dict[str, Any]:
-    """What was measured on what."""
-    from falcon_snn.training.checkpoint import load_metadata
-
-    return {"checkpoint": str(file), "network": load_metadata(file).network.name, "data": data,
-            "split": split, "seed": seed}  # fmt: skip
+    title = f"{name}, {measured.accuracy:.2f} % of {measured.clips:,} clips"
+    plot.draw(draw_confusion, title, metadata.words, measured.confusion)
+    found = {**facts, "slots": network.slots, "qk_prefix": qk_prefix or network.prefix,
+             "noise_db": noise, **measured.as_json()}  # fmt: skip
+    show(found, as_json, tables.print_clips)
+    if not as_json:
+        notice(f"{measured.clips_per_s:,.0f} clips/s")
+        if limit is not None:
+            notice("only a part of the split (--limit)")

@@ -3,19 +3,22 @@
 from dataclasses import asdict
 from pathlib import Path
 
-import typer
-
 from falcon_snn.cli import network_options as options
 from falcon_snn.cli.output import JsonFlag, notice, print_json, print_styled, print_table
+from falcon_snn.report.style import check_picture
 from falcon_snn.workflow.networks import Timed
+
+
+def _check(path: Path) -> None:
+    if path.suffix != ".toml":
+        check_picture(path)
 
 
 def graph(
     timed: Timed = options.TimedNetwork,
-    to: Path | None = typer.Option(
-        None, "--out", help="Write the graph to edit it (.toml) or draw it (.png, .svg, .pdf)."
+    to: options.Pictures = options.picture(
+        "--out", "Write the graph to edit it (.toml), or draw it", _check
     ),
-    pictures: options.Pictures = options.PictureOptions,
     as_json: bool = JsonFlag,
 ) -> None:
     """Show the stages of a network; write them as TOML to make a network of your own."""
@@ -24,11 +27,11 @@ def graph(
     from falcon_snn.report.graph_picture import draw_graph, stage_sizes
 
     shown = timed.graph
-    if to is not None and to.suffix == ".toml":
-        write_text(to, graph_toml(shown))
-        notice(f"graph: {to}")
+    if to.path is not None and to.path.suffix == ".toml":
+        write_text(to.path, graph_toml(shown))
+        notice(f"graph: {to.path}")
     else:
-        pictures.draw(to, draw_graph, shown)
+        to.draw(draw_graph, shown)
     if as_json:
         print_json(asdict(shown))
         return

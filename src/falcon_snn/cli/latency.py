@@ -8,14 +8,15 @@ import typer
 from falcon_snn.cli import network_options as options
 from falcon_snn.cli.output import JsonFlag, notice, out, print_styled, print_table, show
 from falcon_snn.errors import FalconError
+from falcon_snn.report.timeline import demand_timeline
 from falcon_snn.workflow.sweep import Setup
 
 
 def latency(
     setup: Setup = options.SetupOptions,
     qnn: bool = typer.Option(False, "--qnn", help="Time the quantised network instead."),
-    gantt: Path | None = typer.Option(
-        None, "--gantt", help="Draw a timeline: .png, .svg, .pdf or .html."
+    gantt: options.Pictures = options.picture(
+        "--gantt", "Draw a timeline", demand_timeline, ".png, .svg, .pdf or .html"
     ),
     compare: str | None = typer.Option(
         None, "--compare", help="A second schedule, or qnn, below the first in --gantt and --trace."
@@ -32,37 +33,24 @@ def latency(
     smooth: int | None = typer.Option(
         None, help="With --end-to-end: ms that confidences are averaged (default: 240)."
     ),
-    pictures: options.Pictures = options.PictureOptions,
     as_json: bool = JsonFlag,
 ) -> None:
     """Say when a network finishes, what its critical path is made of, and what has slack."""
-    from falcon_snn.pipeline.timing import Timing, time_qnn, time_snn
     from falcon_snn.report.latency import qnn_report, snn_report
     from falcon_snn.report.timeline import write_timeline, write_trace
 
-    graph, profile, delays = setup.graph, setup.profile, setup.delays
     if not whole and not every is smooth is None:
         raise FalconError("--every and --smooth are about the whole delay; add --end-to-end")
     # A name that is none is refused without a picture, too.
-    other = None if compare in (None, "qnn") else setup.timed.delays(compare)
-    report = qnn_report(graph, profile) if qnn else snn_report(graph, delays, profile)
+    timings = setup.timings("qnn" if qnn else None, *([] if compare is None else [compare]))
+    graph, profile = setup.graph, setup.profile
+    report = qnn_report(graph, profile) if qnn else snn_report(graph, setup.delays, profile)
     if whole:
         report["end_to_end"] = _whole(setup, report["core_latency_us"], every, smooth)
-    if gantt is not None or trace is not None:
-
-        def run(schedule: str, delays: dict[str, int] | None) -> dict[str, Timing]:
-            if delays is None:
-                return {"QNN": time_qnn(graph, profile)}
-            return {f"SNN {schedule}": time_snn(graph, delays, profile)}
-
-        moved = "".join(f", {change}" for change in setup.changes)
-        timings = run(setup.schedule + moved, None if qnn else delays)
-        if compare is not None:
-            timings |= run(compare, other)
-        pictures.draw(gantt, write_timeline, graph.name, timings)
-        if trace is not None:
-            write_trace(trace, timings)
-            notice(f"trace: {trace} (open it at ui.perfetto.dev)")
+    gantt.draw(write_timeline, graph.name, timings)
+    if trace is not None:
+        write_trace(trace, timings)
+        notice(f"trace: {trace} (open it at ui.perfetto.dev)")
     show(report, as_json, _print)
 
 
@@ -72,9 +60,8 @@ def _whole(setup: Setup, core_us: float, every: int | None, smooth: int | None) 
 
     if setup.timed.network is None:
         raise FalconError("--end-to-end: a stage graph says nothing about its input and readout")
-    rule = Rule(
-        every_ms=80 if every is None else every, smooth_ms=240 if smooth is None else smooth
-    )
+    asked = {"every_ms": every, "smooth_ms": smooth}
+    rule = Rule(**{name: ms for name, ms in asked.items() if ms is not None})
     return end_to_end(setup.timed.network, core_us, setup.profile, rule.every_ms, rule.averaged)
 
 

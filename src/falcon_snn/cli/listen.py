@@ -1,12 +1,10 @@
 """`falcon-snn listen`: words from the microphone, or from raw samples on standard input."""
 
 import sys
-from pathlib import Path
 
 import typer
 
-from falcon_snn.cli import detect as shared
-from falcon_snn.cli import network_options as options
+from falcon_snn.cli.detect import Begin, Hearing, Summary
 from falcon_snn.cli.output import JsonFlag, notice
 from falcon_snn.errors import FalconError
 
@@ -15,16 +13,9 @@ def listen(
     source: str | None = typer.Argument(
         None, help="- for raw 16-bit samples on standard input; the microphone if left out."
     ),
-    file: Path = options.File,
-    words: str | None = shared.Words,
-    threshold: float | None = shared.Threshold,
-    every: int = shared.Every,
-    smooth: int | None = shared.Smooth,
-    refractory: int = shared.Refractory,
-    schedule: str | None = shared.Schedule,
+    begin: Begin = Hearing,
     rate: int | None = typer.Option(None, help="With -: samples per second (default 16000)."),
     device: str | None = typer.Option(None, help="The microphone, by its name or number."),
-    backend: str = shared.Backend,
     as_json: bool = JsonFlag,
 ) -> None:
     """Say the words as they are spoken; Ctrl-C ends it.
@@ -33,7 +24,6 @@ def listen(
     """
     from falcon_snn.data.live import microphone, raw_blocks
     from falcon_snn.workflow.detecting import detect
-    from falcon_snn.workflow.model import load
 
     if source not in (None, "-"):
         raise FalconError(f"'{source[:40]}': give - or nothing; `falcon-snn detect` takes files")
@@ -42,15 +32,13 @@ def listen(
     if source == "-" and (device is not None or sys.stdin is None):
         what = "no samples can come" if device is None else "--device is the microphone's"
         raise FalconError(f"{what}; give raw samples on standard input, or leave out -")
-    model = load(file)
-    rule = model.rule(threshold, every, smooth, refractory)
-    detector = model.detector(rule, shared.split_words(words), schedule, backend)
+    detector = begin()[1]()
     if source == "-":
         blocks = raw_blocks(sys.stdin.buffer, 16_000 if rate is None else rate)
     else:
         blocks = microphone(device)
         notice(f"listening for {len(detector.keywords)} words; Ctrl-C ends it")
-    summary, stopped = shared.Summary(detector, None, as_json), False
+    summary, stopped = Summary(detector, None, as_json), False
     try:
         for detection in detect(detector, blocks, tail=source == "-"):
             summary.show(detection)

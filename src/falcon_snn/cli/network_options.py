@@ -1,7 +1,6 @@
 """Options that several commands share: which network, which schedule, which chip, which data."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from falcon_snn.cli.groups import given
 from falcon_snn.cli.output import notice
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import Profile, load_profile
-from falcon_snn.report.style import check_picture, drawn_as, look_of
+from falcon_snn.report.style import Look, check_picture, drawn_as, look_of
 from falcon_snn.workflow.networks import Timed, timed_network
 from falcon_snn.workflow.sweep import Setup
 
@@ -35,6 +34,10 @@ Schedule = typer.Option(
     None, "--schedule", help="own, fastest, balanced, accurate, full, uniform:D or a JSON file; by "
     "default what a checkpoint was trained under, or fastest.",
 )  # fmt: skip
+ScheduleOrFull = typer.Option(
+    None, "--schedule", help="own, fastest, balanced, accurate, full, uniform:D or a JSON file; by "
+    "default what the network was trained for, or full.",
+)  # fmt: skip
 Hardware = typer.Option(
     None,
     "--hardware",
@@ -51,6 +54,11 @@ Backend = typer.Option(
     "auto", "--backend", help="What computes: auto, torch, numba, or triton on a GPU; all agree."
 )
 Resume = typer.Option(False, "--resume", help="Continue the run in --out, if there is one.")
+Phases = typer.Option(
+    "qat,tune,joint",
+    "--phases",
+    help="Of the adaptation, in order: qat, tune (neurons alone), joint (both).",
+)
 Devices = typer.Option(
     1, "--devices", min=1, help="GPUs, or processes on the CPU, that share each batch."
 )
@@ -133,28 +141,29 @@ def setup(
 SetupOptions = given(setup)
 
 
+def split_words(words: str | None) -> list[str] | None:
+    """The words of a list with commas."""
+    if words is None:
+        return None
+    found = [word.strip() for word in words.split(",") if word.strip()]
+    if not found:
+        raise FalconError("--words is empty; give words such as yes,no,stop")
+    return found
+
+
 @dataclass(frozen=True)
 class Pictures:
-    """How pictures are drawn."""
+    """How pictures are drawn, and where one is asked for."""
 
-    style: str = "screen"
-    formats: str | None = None
+    look: Look
+    path: Path | None = None
 
-    def drawn(self) -> AbstractContextManager[None]:
-        """What is drawn inside looks that way."""
-        return drawn_as(self.style, self.formats)
-
-    def check(self, path: Path | None) -> None:
-        """Refuse a file that no picture can be, before any work is done."""
-        if path is not None:
-            check_picture(path)
-
-    def draw(self, path: Path | None, draw: Callable[..., None], *what: Any) -> None:
+    def draw(self, draw: Callable[..., None], *what: Any) -> None:
         """Draw a picture where one is asked for, and say so."""
-        if path is not None:
-            with self.drawn():
-                draw(path, *what)
-            notice(f"picture: {path}")
+        if self.path is not None:
+            with drawn_as(self.look):
+                draw(self.path, *what)
+            notice(f"picture: {self.path}")
 
 
 def pictures(
@@ -166,8 +175,24 @@ def pictures(
     ),
 ) -> Pictures:
     """Checked where no picture is asked for, too, and before any work is done."""
-    look_of(style, formats)
-    return Pictures(style, formats)
+    return Pictures(look_of(style, formats))
 
 
 PictureOptions = given(pictures)
+
+
+def picture(
+    flag: str, shows: str, check: Callable[[Path], None] = check_picture,
+    endings: str = ".png, .svg or .pdf",
+) -> Pictures:  # fmt: skip
+    """The option of a picture with those of its look; a bad name is refused before any work."""
+
+    def make(
+        picture: Path | None = typer.Option(None, flag, help=f"{shows}: {endings}."),
+        pictures: Pictures = PictureOptions,
+    ) -> Pictures:
+        if picture is not None:
+            check(picture)
+        return replace(pictures, path=picture)
+
+    return given(make)

@@ -26,6 +26,11 @@ err = Console(stderr=True, highlight=False, markup=False, emoji=False)
 JsonFlag = typer.Option(False, "--json", help="Print JSON for machines instead of a table.")
 
 
+def command_facts() -> dict[str, Any]:
+    """How a long job was begun, for its folder to say."""
+    return {"command": ["falcon-snn", *sys.argv[1:]]}
+
+
 def print_json(value: Any) -> None:
     """Print one JSON document on stdout, with nothing around it."""
     typer.echo(json.dumps(value, indent=1))

@@ -14,33 +14,15 @@ def related_work(
     ),
 ) -> None:
     """Model SpikCommander, SpikeSCR and Spiking VGG-11 on digital engines, beside the paper."""
-    from falcon_snn.files import write_json
-    from falcon_snn.pipeline.chrome_trace import chrome_trace
     from falcon_snn.pipeline.related_work import FIT_NOTE, SPREAD_NOTE
     from falcon_snn.report.related_work import compare
-    from falcon_snn.report.timeline import demand_trace
+    from falcon_snn.report.timeline import write_spans
 
     rows = compare()
     if trace is not None:
-        demand_trace(trace)
-        write_json(trace, chrome_trace(span for row in rows for span in row.modeled.spans()))
+        write_spans(trace, [span for row in rows for span in row.modeled.spans()])
         notice(f"timeline: {trace}")
-    facts = [
-        {
-            "name": row.published.method,
-            "time_steps": row.modeled.time_steps,
-            "published_us": row.published.latency_us,
-            "modeled_us": row.modeled.us,
-            "modeled_cycles": row.modeled.cycles,
-            "error_percent": round(row.error_percent, 3),
-            "spread_us": row.spread_us,
-            "array_busy_percent": round(100 * row.modeled.busy("array"), 1),
-            "vector_busy_percent": round(100 * row.modeled.busy("vector"), 1),
-            "parameters_millions": row.published.parameters_millions,
-            "published_accuracy_percent": row.published.accuracy_percent,
-        }
-        for row in rows
-    ]
+    facts = [row.as_json() for row in rows]
     if as_json:
         print_json({"note": FIT_NOTE, "spread_note": SPREAD_NOTE, "networks": facts})
         return

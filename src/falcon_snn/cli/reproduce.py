@@ -1,6 +1,5 @@
 """`falcon-snn reproduce`: the paper's tables, figures and claims beside ours."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,7 +7,7 @@ import typer
 from rich.table import Column, Table
 from rich.text import Text
 
-from falcon_snn.cli.output import WATCH, JsonFlag, notice, out, print_json
+from falcon_snn.cli.output import WATCH, JsonFlag, command_facts, notice, out, print_json
 from falcon_snn.errors import FalconError
 
 if TYPE_CHECKING:
@@ -49,8 +48,8 @@ def reproduce(
         if data is None:
             raise FalconError("--train needs --data, Speech Commands: gsc-v1 or gsc-v2")
         load_measurements(own)  # what is wrong with them is said before hours of training
-        command = {"command": ["falcon-snn", *sys.argv[1:]]}
-        own = [*own, reproduce_training(data, folder, only=only, facts=command, watch=WATCH)]
+        trained = reproduce_training(data, folder, only=only, facts=command_facts(), watch=WATCH)
+        own = [*own, trained]
     found = exhibits(only, own)
     if folder is not None:
         notice(f"page: {write_reproduction(found, folder / 'page' if train else folder)}")

@@ -1,6 +1,5 @@
 """`falcon-snn resources`: tiles, engines and area, and what sharing arrays would save."""
 
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -15,8 +14,7 @@ def resources(
     share: str = typer.Option(
         "1,2,4,7,14,28,49,98", "--share", help="Tokens that take turns on one copy of the arrays."
     ),
-    plot: Path | None = typer.Option(None, "--plot", help="Draw the curve: .png, .svg or .pdf."),
-    pictures: options.Pictures = options.PictureOptions,
+    plot: options.Pictures = options.picture("--plot", "Draw the curve"),
     as_json: bool = JsonFlag,
 ) -> None:
     """Count tiles, neurons, engines and area, and trade tiles for time by sharing arrays."""
@@ -27,7 +25,7 @@ def resources(
 
     graph, shares = setup.graph, parse_values("tokens_per_copy", share)
     curve = sharing_curve(graph, setup.delays, setup.profile, shares)
-    pictures.draw(plot, draw_sharing, curve, graph.name)
+    plot.draw(draw_sharing, curve, graph.name)
     show(resources_report(graph, setup.profile, curve), as_json, _print)
 
 

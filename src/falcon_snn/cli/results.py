@@ -17,8 +17,8 @@ app = typer.Typer(help="Our accuracies beside the paper's; record an experiment.
 @spelled_out
 def results(
     context: typer.Context,
-    plot: Path | None = typer.Option(
-        None, help="Draw accuracy against latency, with the paper's points: .png, .svg or .pdf."
+    plot: options.Pictures = options.picture(
+        "--plot", "Draw accuracy against latency, with the paper's points"
     ),
     setting: str | None = typer.Option(
         None, help="The network that --plot draws (default: gsc-medium)."
@@ -26,7 +26,6 @@ def results(
     folder: list[Path] = typer.Option(
         [], "--from", help="A folder of results; they replace shipped ones of the same name."
     ),
-    pictures: options.Pictures = options.PictureOptions,
     as_json: bool = JsonFlag,
 ) -> None:
     """Print our figures, the paper's and the latency of each configuration."""
@@ -36,10 +35,10 @@ def results(
     from falcon_snn.report.results_figure import draw_results
     from falcon_snn.report.results_table import differences, results_table
 
-    if setting is not None and plot is None:
+    if setting is not None and plot.path is None:
         raise FalconError("--setting is what --plot draws; add --plot")
     found = load_replaced(folder)
-    pictures.draw(plot, draw_results, found, "gsc-medium" if setting is None else setting)
+    plot.draw(draw_results, found, "gsc-medium" if setting is None else setting)
     rows = results_table(found)
     if as_json:
         print_json(rows)

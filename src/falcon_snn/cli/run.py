@@ -1,16 +1,13 @@
 """`falcon-snn run`: the main job in one command."""
 
-import sys
 from pathlib import Path
 
 import typer
 
 from falcon_snn.cli import network_options as options
-from falcon_snn.cli.output import WATCH, out
+from falcon_snn.cli.output import WATCH, command_facts, out
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import Profile
-
-PHASES = "qat,tune,joint"
 
 
 def run(
@@ -32,7 +29,7 @@ def run(
     epochs: list[str] = typer.Option(
         [], help="PHASE=N, epochs instead of the recipe's; may be repeated."
     ),
-    phases: str = typer.Option(PHASES, help="Phases of the adaptation (see adapt)."),
+    phases: str = options.Phases,
     search_clips: int | None = typer.Option(
         None, min=1, help="Validation clips of the search (default: all)."
     ),
@@ -60,13 +57,9 @@ def run(
         data, folder, network=network, slots=slots, start=start,
         recipes=by_phase("--recipe", recipe, names),
         epochs={name: _whole(name, n) for name, n in by_phase("--epochs", epochs, names).items()},
-        phases=phases.split(","), profile=profile, tau=tau,
-        delta_max=delta_max, search_clips=search_clips, random=random, noise_db=noise, chips=chips,
-        seed=seed,
-        only=only,
-        facts={"command": ["falcon-snn", *sys.argv[1:]],
-               "start": pretrained or (start and str(start))},
-        watch=WATCH,
+        phases=phases.split(","), profile=profile, tau=tau, delta_max=delta_max,
+        search_clips=search_clips, random=random, noise_db=noise, chips=chips, seed=seed, only=only,
+        facts={**command_facts(), "start": pretrained or (start and str(start))}, watch=WATCH,
     )  # fmt: skip
     if only in (None, "report"):
         out.print(f"report: {page}", soft_wrap=True)

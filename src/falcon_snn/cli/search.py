@@ -123,9 +123,10 @@ def plot(
 ) -> None:
     """Draw what delays do and what was chosen."""
     from falcon_snn.report.search_figures import write_search_figures
+    from falcon_snn.report.style import drawn_as
     from falcon_snn.search.result import read_result
 
-    with pictures.drawn():
+    with drawn_as(pictures.look):
         for path in write_search_figures(read_result(result), folder or result.parent):
             notice(f"picture: {path}")
 

@@ -1,7 +1,5 @@
 """`falcon-snn sweep`: move one value, or ask which of the paper's claims survive."""
 
-from pathlib import Path
-
 import typer
 from rich.table import Table
 from rich.text import Text
@@ -19,8 +17,7 @@ def sweep(
         False, "--claims", help="Move the inferred constants and test the paper's conclusions."
     ),
     setup: sweeps.Setup = options.SetupOptions,
-    plot: Path | None = typer.Option(None, "--plot", help="Draw the sweep: .png, .svg or .pdf."),
-    pictures: options.Pictures = options.PictureOptions,
+    plot: options.Pictures = options.picture("--plot", "Draw the sweep"),
     as_json: bool = JsonFlag,
 ) -> None:
     """Move any value of hardware, network or schedule over a range and time SNN and QNN."""
@@ -38,7 +35,7 @@ def sweep(
     # Where delays move, the schedule has no name.
     moved = key == "delay" or key in setup.graph.boundaries
     title = setup.graph.name + ("" if moved else f", SNN {setup.schedule}")
-    pictures.draw(plot, draw_sweep, key, points, title)
+    plot.draw(draw_sweep, key, points, title)
     rows = [point._asdict() for point in points]
     if as_json:
         print_json({"key": key, "points": rows})

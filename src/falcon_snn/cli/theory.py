@@ -1,5 +1,6 @@
 """`falcon-snn theory`: Theorem 1 and Proposition 1, drawn and tabulated."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ def theory(
     from falcon_snn.report.theory_figure import draw_theory
 
     found = run_theory(_parse_delays(delays), slots)
-    pictures.draw(out_folder and out_folder / "theory.svg", draw_theory, found)
+    replace(pictures, path=out_folder and out_folder / "theory.svg").draw(draw_theory, found)
     if as_json:
         print_json({"slots": slots, "delays": found.chosen, "by_delay": found.by_delay})
     else:

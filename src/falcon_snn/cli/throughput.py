@@ -1,9 +1,6 @@
 """`falcon-snn throughput`: a stream of samples on the same hardware."""
 
-from pathlib import Path
 from typing import Any
-
-import typer
 
 from falcon_snn.cli import network_options as options
 from falcon_snn.cli.output import JsonFlag, out, print_styled, print_table, show
@@ -12,8 +9,7 @@ from falcon_snn.workflow.sweep import Setup
 
 def throughput(
     setup: Setup = options.SetupOptions,
-    gantt: Path | None = typer.Option(None, "--gantt", help="Draw the streams: .png, .svg, .pdf."),
-    pictures: options.Pictures = options.PictureOptions,
+    gantt: options.Pictures = options.picture("--gantt", "Draw the streams"),
     as_json: bool = JsonFlag,
 ) -> None:
     """Say how often a sample can enter, what limits it, and how long each then takes."""
@@ -21,7 +17,7 @@ def throughput(
 
     name, schedule = setup.graph.name, setup.schedule
     rows, streams = throughput_report(setup.graph, setup.delays, setup.profile)
-    pictures.draw(gantt, draw_streams, f"{name}, SNN {schedule}", streams)
+    gantt.draw(draw_streams, f"{name}, SNN {schedule}", streams)
     show({"network": name, "schedule": schedule, "streams": rows}, as_json, _print)
 
 

@@ -48,12 +48,11 @@ def train(
     teacher: list[Path] = options.Teacher,
 ) -> None:
     """Train a QNN or a teacher; a killed run continues with --resume, to the same weights."""
-    from falcon_snn.cli.detect import split_words
     from falcon_snn.data.task import task_classes
     from falcon_snn.workflow.training import train as train_network
 
     classes = None
-    if (chosen := split_words(words)) is not None:
+    if (chosen := options.split_words(words)) is not None:
         classes = task_classes(chosen, unknown=unknown, silence=silence)
     elif unknown or silence:
         raise FalconError("--unknown and --silence go with --words; say which words are known")

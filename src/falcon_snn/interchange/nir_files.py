@@ -24,13 +24,9 @@ def optional_package(name: str) -> Any:
         ) from None
 
 
-def nir_package() -> Any:
-    return optional_package("nir")
-
-
 def read_nir_file(path: Path | str) -> Any:
     """A `nir.NIRGraph`; whatever is wrong with the file gives one line."""
-    nir = nir_package()
+    nir = optional_package("nir")
     with opened_hdf5(Path(path), "NIR"):
         pass  # what the package would hang on is found here
     with understood(path):

@@ -45,7 +45,7 @@ class _Import(StageBuilder):
                     f"layer '{name}' of type {kind} is not supported; known are {', '.join(KNOWN)}"
                 )
             inputs = [self.signals[source] for source in before[name]]
-            x = self.add(name, inputs) if len(inputs) > 1 else inputs[0] if inputs else Signal()
+            x = self.add(inputs) if len(inputs) > 1 else inputs[0] if inputs else Signal()
             self.signals[name] = self._layer(name, kind, node, x)
 
     def _layer(self, name: str, kind: str, node: Any, x: Signal) -> Signal:

@@ -33,7 +33,7 @@ from falcon_snn.forms import shaped
 from falcon_snn.interchange.nir_files import (
     FORMAT,
     described,
-    nir_package,
+    optional_package,
     read_nir_file,
     understood,
 )
@@ -51,7 +51,7 @@ Numbers = NDArray[Any]
 
 def write_nir(path: Path, snn: Snn, delays: Mapping[str, int], words: tuple[str, ...]) -> None:
     """Write the network under a schedule; the file is read back and compared before it counts."""
-    nir = nir_package()
+    nir = optional_package("nir")
     snn = snn.to("cpu")
     graph = nir_graph(snn, delays, words)
     with hdf5_target(path) as target:
@@ -104,7 +104,8 @@ class Export:
     """The nodes and edges so far; a stage adds its own, each method gives the node's name."""
 
     def __init__(self, snn: Snn, delays: Mapping[str, int]) -> None:
-        self.nir, self.snn, self.network, self.delays = nir_package(), snn, snn.network, delays
+        self.nir = optional_package("nir")
+        self.snn, self.network, self.delays = snn, snn.network, delays
         self.ranks = ranks(snn.network)
         self.shapes = {INPUT: snn.network.source.input, **snn.network.shapes}
         self.nodes: dict[str, Any] = {}

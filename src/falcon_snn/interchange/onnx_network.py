@@ -161,9 +161,9 @@ def check_onnx(
         )
 
 
-def sample_waves(clips: int = 8) -> Tensor:
+def sample_waves() -> Tensor:
     """Noise that swells and falls, float32 [clip, 16000], to compare programs."""
-    noise = torch.from_numpy(pink_noise(clips * CLIP_SAMPLES)).view(clips, CLIP_SAMPLES)
+    noise = torch.from_numpy(pink_noise(8 * CLIP_SAMPLES)).view(8, CLIP_SAMPLES)
     return noise * torch.hann_window(CLIP_SAMPLES) ** 2
 
 

@@ -81,7 +81,7 @@ class StageBuilder:
         weights = replace(x.weights, window=x.weights.window.then(window))
         return replace(x, weights=weights, positions=positions)
 
-    def add(self, name: str, inputs: list[Signal]) -> Signal:
+    def add(self, inputs: list[Signal]) -> Signal:
         """Streams that are added slot by slot; the neurons that follow make a residual of them."""
         return Signal(parts=tuple(part for x in inputs for part in (x.parts or (x,))))
 

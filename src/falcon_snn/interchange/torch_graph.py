@@ -34,7 +34,7 @@ def _add(builder: StageBuilder, op: Op, inputs: list[Signal]) -> Signal:
             builder.finish(x)
         return Signal()
     if op.kind == "add":
-        return builder.add(op.name, inputs)
+        return builder.add(inputs)
     x = inputs[0]
     if op.kind == "fire":
         return builder.fire(op.name, x)

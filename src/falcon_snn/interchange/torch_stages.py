@@ -80,7 +80,7 @@ class StageWriter:
         if op.kind == "add":
             return self._add(op, inputs)
         if op.kind == "output":
-            return self._finish(op, inputs)
+            return self._finish(inputs)
         x = inputs[0]
         if op.kind == "weigh":
             return self._weigh(op, x)
@@ -226,7 +226,7 @@ class StageWriter:
             )
         return _Value("", inputs[0].map, flat=inputs[0].flat, terms=terms)
 
-    def _finish(self, op: Op, inputs: Sequence[_Value]) -> _Value:
+    def _finish(self, inputs: Sequence[_Value]) -> _Value:
         x = inputs[0] if len(inputs) == 1 else _Value("", (0, 0, 0))
         term = x.terms[0] if len(x.terms) == 1 else LayerTerm("")
         layer = term.layer

@@ -8,7 +8,10 @@ from typing import Any
 from falcon_snn.files import read_json, write_json
 from falcon_snn.report.page import write_page
 from falcon_snn.report.style import INK, SOFT, drawing, shared_legend
+from falcon_snn.search.pareto import best_by_latency
 
+# Files of the steps, and of the page.
+SPACE, TRIALS, DESIGNS = "space.json", "trials.json", "designs.json"
 RESULT, PAGE, FIGURE = "design.json", "design.html", "front.svg"
 UNITS = {"us": "µs", "tiles": "tiles", "mj": "mJ"}
 _BLUE, _RED = "#2563a8", "#c0392b"
@@ -19,9 +22,9 @@ _RIVALS = {"bit-serial QNN": "s", "QNN, overlapping row groups": "D", "bit-paral
 def write_design_page(run: Path, out: Path) -> Path:
     """Write `design.html`, its picture and `design.json` into `out`; the path of the page."""
     facts = read_json(run / "run.json")
-    space = read_json(run / "space" / "space.json")
-    trials = read_json(run / "contest" / "trials.json")
-    designs = read_json(run / "designs" / "designs.json")
+    space = read_json(run / "space" / SPACE)
+    trials = read_json(run / "contest" / TRIALS)
+    designs = read_json(run / "designs" / DESIGNS)
     best = front(designs)
     for row in designs:
         row["on_front"] = row in best
@@ -44,13 +47,11 @@ def write_design_page(run: Path, out: Path) -> Path:
 
 
 def front(designs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Designs within the limits that no other is both faster and better than."""
-    kept: list[dict[str, Any]] = []
+    """Designs within the limits that are better than all that are as fast."""
     within = [row for row in designs if not row["breaks"]]
-    for row in sorted(within, key=lambda each: each["networks"]["SNN"]["latency_us"]):
-        if not kept or row["networks"]["SNN"]["score"] > kept[-1]["networks"]["SNN"]["score"]:
-            kept.append(row)
-    return kept
+    snn = [row["networks"]["SNN"] for row in within]
+    places = [(own["latency_us"], own["score"]) for own in snn]
+    return best_by_latency(within, places)
 
 
 def last_score(trial: dict[str, Any]) -> dict[str, float] | None:

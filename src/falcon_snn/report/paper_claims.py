@@ -56,6 +56,5 @@ def _loss(found: Measurements, points: float, setting: str, better: str, worse: 
     what = f"{setting}: accuracy lost from {better} to {worse}"
     if verdict is None:
         return other_line(what, points, None, "points")
-    said = f"these clips show {'a' if verdict.differs else 'no'} difference"
-    why = f"{setting}, our {better} and {worse}: {said} ({verdict.why})."
+    why = f"{setting}, our {better} and {worse}: {verdict.words}."
     return other_line(what, points, verdict.points, "points", why)

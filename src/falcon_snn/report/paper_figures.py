@@ -20,8 +20,10 @@ from falcon_snn.report.modeled import core_us, less_percent, timing_of
 from falcon_snn.report.paper_tables import TITLES
 from falcon_snn.report.results import Result
 from falcon_snn.report.search_figures import draw_chosen, draw_delay_effects
+from falcon_snn.report.theory import theory as run_theory
 from falcon_snn.report.timeline import write_timeline
 from falcon_snn.report.training_curves import draw_panels
+from falcon_snn.search.result_form import CHOSEN
 
 _SEARCH_DATA = "Our search looks at another network on other data."
 _NO_SEARCH = "Drawn from our search of this network, which has not been run yet."
@@ -74,26 +76,19 @@ def pipeline_detail(found: Measurements) -> Exhibit:
 
 def theory(found: Measurements) -> Exhibit:
     """Theorem 1 and Proposition 1, executed."""
-    from falcon_snn.neuron import theorems
-
-    slots, delays = 7, (1, 3, 5)
-    streams = theorems.random_streams(slots, 1000)
-    errors = [theorems.count_errors(stream) for stream in streams]
-    steps = [a - b for row in errors for a, b in pairwise(row)]
-    tight = theorems.count_errors(theorems.tight_stream(slots))
-    accuracies = [
-        theorems.accuracy([theorems.run(s, d, slots) for s in theorems.samples(delays, slots)])
-        for d in delays
-    ]
-    bound = sum(e > slots - d for row in errors for d, e in enumerate(row, start=1))
+    ran = run_theory([1, 3, 5], slots=7)
+    steps = [a - b for row in ran.errors for a, b in pairwise(row)]
+    bound = sum(e > ran.slots - d for row in ran.errors for d, e in enumerate(row, start=1))
     lines = [
         line("Theorem 1: streams whose error rises with the delay, of 1000", 0,
              sum(step < 0 for step in steps), digits=0),
         line("Theorem 1: largest fall of the error for one more slot", 1, max(steps), digits=0),
         line("Theorem 1: errors above T - delay", 0, bound, digits=0),
-        line("Theorem 1 is tight: error at delay 1, T = 7", 6, tight[0], digits=0),
-        *(line(f"Proposition 1: accuracy at delay {delay}", published, float(ours))
-          for delay, published, ours in zip(delays, (1.0, 0.5, 1.0), accuracies, strict=True)),
+        line("Theorem 1 is tight: error at delay 1, T = 7", 6,
+             ran.by_delay[0]["count_error_tight"], digits=0),
+        *(line(f"Proposition 1: accuracy at delay {delay}", published,
+               float(ran.accuracies[delay - 1]))
+          for delay, published in zip(ran.chosen, (1.0, 0.5, 1.0), strict=True)),
     ]  # fmt: skip
     return Exhibit("theory", "Theory for delay in SNNs: Theorem 1 and Proposition 1",
                    listed(lines))  # fmt: skip
@@ -120,7 +115,7 @@ def search(setting: str, found: Measurements) -> Exhibit:
     searched = found.searches.get(setting)
     large = setting == "gsc-large"
     lines = []
-    for name in ("fastest", "balanced", "accurate"):
+    for name in CHOSEN:
         row = paper.SEARCH_GSC_LARGE[name] if large else None
         chosen = searched["evaluated"][searched["chosen"][name]] if searched else None
         before = _percent(searched, searched["chosen"][name]) if searched else None
@@ -138,8 +133,7 @@ def search(setting: str, found: Measurements) -> Exhibit:
     lines += _search_size(searched, large)
     caption = f"Delay search and training, {setting}"
     name = f"search-{setting}"
-    stages = {one: _stages(rows[0]) for one in ("fastest", "balanced", "accurate")
-              if (rows := found.of(setting, one))}  # fmt: skip
+    stages = {one: _stages(rows[0]) for one in CHOSEN if (rows := found.of(setting, one))}
     draw = {f"{name}.svg": partial(draw_chosen, result=searched, stages=stages)} if searched else {}
     return Exhibit(name, caption, listed(lines), () if searched else (_NO_SEARCH,), draw)
 

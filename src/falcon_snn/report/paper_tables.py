@@ -24,6 +24,7 @@ from falcon_snn.report.modeled import config_of, core_us, network_of
 from falcon_snn.report.related_work import compare as compare_related
 from falcon_snn.report.results import MAIN, Result
 from falcon_snn.report.results_table import compare, mean_test
+from falcon_snn.search.result_form import CHOSEN
 
 TITLES = {"qnn": "Matched QNN", "full": "Full-lookahead", "fastest": "PDS–Fastest",
           "balanced": "PDS–Balanced", "accurate": "PDS–Accurate"}  # fmt: skip
@@ -61,7 +62,7 @@ def _spoken(found: Measurements, setting: str) -> str:
     """Which of our schedules differ from our full lookahead."""
     full = found.of(setting, "full")
     parts = []
-    for name in ("fastest", "balanced", "accurate"):
+    for name in CHOSEN:
         verdict = compare(found.of(setting, name), full)
         if verdict is not None:
             word = "differs" if verdict.differs else "no difference"
@@ -171,10 +172,9 @@ def random_adaptation(found: Measurements) -> Exhibit:
         gain.append(other_line(f"{setting} PDS gain", row.pds_gain_points, points, "points"))
         verdict = compare(pds, together)
         if verdict is not None:
-            said = f"these clips show {'a' if verdict.differs else 'no'} difference"
             notes.append(f"{SETTING_TITLES[setting]}: PDS against {len(together)} random "
-                         f"{'schedule' if len(together) == 1 else 'schedules'} of ours: {said} "
-                         f"({verdict.why}).")  # fmt: skip
+                         f"{'schedule' if len(together) == 1 else 'schedules'} of ours: "
+                         f"{verdict.words}.")  # fmt: skip
     rows += [GridRow(average, rule=True), GridRow(gain)]
     heads = [[Head("Schedule"), *(Head(SETTING_TITLES[setting]) for setting in by_setting)]]
     caption = "Test accuracy (%) after full adaptation: PDS against random schedules"

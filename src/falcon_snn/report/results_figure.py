@@ -9,6 +9,7 @@ from falcon_snn.report.published import MAIN_RESULTS, QK_PREFIX
 from falcon_snn.report.results import Result, of, paper_data
 from falcon_snn.report.results_table import mean_test, test_interval
 from falcon_snn.report.style import INK, SOFT, drawing, shared_legend
+from falcon_snn.search.pareto import best_by_latency
 
 # Streamed attention begins before the last slot is there. It changes when a result is ready, not
 # the result, so every network is in the figure twice.
@@ -34,15 +35,6 @@ def places(results: Sequence[Result], setting: str, attention: str) -> list[Plot
     ]
 
 
-def front(found: Sequence[Plotted]) -> list[Plotted]:
-    """Those that no other is both faster and better than, in order of latency."""
-    best: list[Plotted] = []
-    for place in sorted(found, key=lambda p: (p.latency_us, -p.percent)):
-        if not best or place.percent > best[-1].percent:
-            best.append(place)
-    return best
-
-
 def draw_results(path: Path, results: Sequence[Result], setting: str) -> None:
     """One picture: our networks under both kinds of attention, their front, the paper's points.
 
@@ -62,7 +54,8 @@ def draw_results(path: Path, results: Sequence[Result], setting: str) -> None:
     with drawing(path, 8.4, 4.8) as figure:
         axis = figure.subplots()
         others = _others(results, setting)
-        best = front([*ours, *(Plotted(o.latency_us, o.percent, o.name) for o in others)])
+        everyone = [*ours, *(Plotted(o.latency_us, o.percent, o.name) for o in others)]
+        best = best_by_latency(everyone, [place[:2] for place in everyone])
         axis.step(
             [p.latency_us for p in best], [p.percent for p in best], where="post", color=_BLUE,
             linewidth=1.2, alpha=0.6, label="best up to this latency",

@@ -95,6 +95,10 @@ class Difference(NamedTuple):
     differs: bool
     why: str
 
+    @property
+    def words(self) -> str:
+        return f"these clips show {'a' if self.differs else 'no'} difference ({self.why})"
+
 
 def compare(one: Sequence[Result], other: Sequence[Result]) -> Difference | None:
     """Whether two configurations differ: by their seeds, else by the same clips, else by chance.

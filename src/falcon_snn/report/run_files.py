@@ -9,13 +9,13 @@ from falcon_snn.files import read_json, read_text
 from falcon_snn.forms import shaped
 from falcon_snn.hardware.profile import Profile, parse_profile
 from falcon_snn.report.energy_form import EnergyRows, adds_up
-from falcon_snn.report.training_curves import Phase, read_phases
+from falcon_snn.report.training_curves import CURVES, Phase, read_phases
 from falcon_snn.search.result import read_result
 from falcon_snn.search.result_form import CHOSEN
 from falcon_snn.training.recipe import PHASES
 
 STEPS = ("features", "qnn", "convert", "search", "adapt", "measure")
-HARDWARE, CURVES = "hardware.toml", "curves.jsonl"
+HARDWARE = "hardware.toml"
 
 
 class _DataKey(TypedDict):
@@ -150,7 +150,13 @@ def read_run(run: Path) -> RunFiles:
     for good, path in (
         (set(facts["settings"]["adapt_recipes"]) <= set(PHASES), "run.json"),
         (set(adapted) == set(CHOSEN), "adapt/adapted.json"),
-        ({row["folder"] for row in adapted.values()} <= set(adapted), "adapt/adapted.json"),
+        (
+            all(
+                row["folder"] in adapted and adapted[row["folder"]] == row
+                for row in adapted.values()
+            ),
+            "adapt/adapted.json",
+        ),
         ({"QNN", "full", *CHOSEN} <= set(test["networks"]), "measure/accuracy.json"),
         (set(CHOSEN) <= set(test["before"]) and test["clips"] > 0, "measure/accuracy.json"),
         ([row["name"] for row in energy] == ["QNN", "full", *CHOSEN], "measure/energy.json"),

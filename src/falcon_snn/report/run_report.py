@@ -24,7 +24,6 @@ from falcon_snn.search.result_form import CHOSEN
 
 TITLES = {"fastest": "Fastest", "balanced": "Balanced", "accurate": "Accurate",
           "full": "Full lookahead", "QNN": "Matched QNN"}  # fmt: skip
-DRAWN = (*CHOSEN, "QNN")  # timelines, from top to bottom
 PAGE, ENERGY = "report.html", "energy.svg"
 
 
@@ -38,22 +37,21 @@ def write_run_report(run: Path, out: Path) -> Path:
     timings = _timings(network, files.adapted, profile)
     draw_breakdown(out / ENERGY, "", energy)
     conversion, phases = files.conversion, files.phases
-    qnn_percent = conversion["float_accuracy"]
-    schedules = [_schedule(name, search, files.adapted, test, timings) for name in CHOSEN]
-    figures = _figures(files, out, timings, schedules, qnn_percent)
+    schedules = _schedules(files, timings)
+    titles = TITLES | {row["name"]: row["title"] for row in schedules}
+    figures = _figures(files, out, {titles[name]: timings[name] for name in timings}, schedules)
     page = out / PAGE
     write_page(
         page, "run.html.j2", network=network.name, data=facts["settings"]["data"],
         words=files.data["words"], clips=files.data["clips"], schedules=schedules, test=test,
-        distinct=_distinct(schedules), waiting=_waiting(schedules, energy),
-        compared=distinct_pairs(search),
+        waiting=_waiting(schedules, energy), compared=distinct_pairs(search),
         qnn_us=timings["QNN"].core_us, full_us=timings["full"].core_us, search=search,
-        validation={"QNN": qnn_percent, "full": conversion["accuracy"]}, conversion=conversion,
-        hardware=profile.name, attention=profile.attention, figures=figures, phases=phases,
-        related=_related(network), parameters=parameters, run=facts,
+        validation={"QNN": conversion["float_accuracy"], "full": conversion["accuracy"]},
+        conversion=conversion, hardware=profile.name, attention=profile.attention,
+        figures=figures, phases=phases, related=_related(network), parameters=parameters, run=facts,
         command=shlex.join(facts.get("command", [])), start=facts.get("start") or "a checkpoint",
         network_sha256=sha256_of(checkpoint), records=files.records,
-        titles=_titles(schedules), energy=energy, chips=files.chips,
+        titles=titles, energy=energy, chips=files.chips,
         recipes=_recipes(facts["settings"]),
     )  # fmt: skip
     return page
@@ -83,45 +81,29 @@ def _timings(network: Network, adapted: dict[str, Any], profile: Profile) -> dic
     return timings | {"full": time_snn(graph, full, profile), "QNN": time_qnn(graph, profile)}
 
 
-def _schedule(
-    name: str,
-    search: dict[str, Any],
-    adapted: dict[str, Any],
-    test: dict[str, Any],
-    timings: dict[str, Timing],
-) -> dict[str, Any]:
-    chosen = search["evaluated"][search["chosen"][name]]
-    tested = test["networks"][name]
-    return {
-        "name": name,
-        "title": TITLES[name],
-        "folder": adapted[name]["folder"],
-        "delays": adapted[name]["delays"],
-        "waits": chosen["delays"],
-        "latency_us": timings[name].core_us,
-        "before_percent": 100 * chosen["accuracy"],
-        "after_percent": adapted[name]["validation_percent"],
-        "test_percent": tested["percent"],
-        "test_interval": tested["interval"],
-        "noisy_percent": tested.get("noisy_percent"),
-        "test_before": test["before"][name],
-    }
-
-
-def _distinct(schedules: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Names that stand for the same schedule, together."""
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for row in schedules:
-        groups.setdefault(row["folder"], []).append(row)
-    return list(groups.values())
-
-
-def _titles(schedules: list[dict[str, Any]]) -> dict[str, str]:
-    """What each row is called; a schedule that has several names carries them all."""
-    titles = dict(TITLES)
-    for group in _distinct(schedules):
-        titles[group[0]["name"]] = _joined([row["title"] for row in group])
-    return titles
+def _schedules(files: RunFiles, timings: dict[str, Timing]) -> list[dict[str, Any]]:
+    """What was searched and adapted; a schedule that has several names is there once."""
+    rows = []
+    for name in CHOSEN:
+        names = [other for other in CHOSEN if files.adapted[other]["folder"] == name]
+        if not names:
+            continue
+        chosen = files.search["evaluated"][files.search["chosen"][name]]
+        tested = files.test["networks"][name]
+        rows.append({
+            "name": name,
+            "title": _joined([TITLES[one] for one in names]),
+            "delays": files.adapted[name]["delays"],
+            "waits": chosen["delays"],
+            "latency_us": timings[name].core_us,
+            "before_percent": 100 * chosen["accuracy"],
+            "after_percent": files.adapted[name]["validation_percent"],
+            "test_percent": tested["percent"],
+            "test_interval": tested["interval"],
+            "noisy_percent": tested.get("noisy_percent"),
+            "test_before": files.test["before"][name],
+        })  # fmt: skip
+    return rows
 
 
 def _joined(names: list[str]) -> str:
@@ -140,43 +122,31 @@ def _waiting(
 ) -> dict[str, Any] | None:
     """What waiting cost and gained: Accurate against Fastest; None if they are one schedule."""
     fast, wait = schedules[0], schedules[-1]
-    if fast["folder"] == wait["folder"]:
+    if fast is wait:
         return None
     core_mj = {row["name"]: row["core_mj"] for row in energy}
     apart = fast["test_before"]["interval"][1] < wait["test_before"]["interval"][0]
     return {
-        "fast": fast, "wait": wait, "title": _joined_title(wait, schedules), "apart": apart,
-        "mj": {"fast": core_mj[fast["folder"]], "wait": core_mj[wait["folder"]],
+        "fast": fast, "wait": wait, "apart": apart,
+        "mj": {"fast": core_mj[fast["name"]], "wait": core_mj[wait["name"]],
                "qnn": core_mj["QNN"]},
     }  # fmt: skip
 
 
-def _joined_title(row: dict[str, Any], schedules: list[dict[str, Any]]) -> str:
-    return _joined([each["title"] for each in schedules if each["folder"] == row["folder"]])
-
-
 def _figures(
-    files: RunFiles,
-    out: Path,
-    timings: dict[str, Timing],
-    schedules: list[dict[str, Any]],
-    qnn_percent: float,
+    files: RunFiles, out: Path, timings: dict[str, Timing], schedules: list[dict[str, Any]]
 ) -> dict[str, Path | None]:
+    """All pictures of the page; `timings` by their titles."""
     effects, chosen = write_search_figures(files.search, out, ".svg")
-    timeline = out / "timeline.svg"
-    titles = _titles(schedules)
-    first = {row["name"]: row["folder"] for row in schedules}
-    drawn = [name for name in DRAWN if first.get(name, name) == name]
-    write_timeline(timeline, "", {titles[name]: timings[name] for name in drawn})
-    adaptation = out / "adaptation.svg"
-    own = {group[0]["folder"]: group[0] for group in _distinct(schedules)}  # a curve per network
+    timeline, adaptation, qnn = out / "timeline.svg", out / "adaptation.svg", None
+    drawn = [*(row["title"] for row in schedules), TITLES["QNN"]]
+    write_timeline(timeline, "", {title: timings[title] for title in drawn})
     draw_adaptation(
         adaptation,
-        {name: files.curves[name] for name in own},
-        {name: row["before_percent"] for name, row in own.items()},
-        qnn_percent,
+        {row["name"]: files.curves[row["name"]] for row in schedules},
+        {row["name"]: row["before_percent"] for row in schedules},
+        files.conversion["float_accuracy"],
     )
-    qnn = None
     if files.qnn_curve is not None:
         qnn = out / "qnn-training.svg"
         draw_curves(qnn, {"QNN": files.qnn_curve.validation_percent})
@@ -190,16 +160,7 @@ def _related(network: Network) -> list[dict[str, Any]]:
         falcon_config(model, data).name for model in MODELS for data in DATASETS
     }:
         return []
-    return [
-        {
-            "name": row.published.method,
-            "parameters": row.published.parameters_millions,
-            "accuracy": row.published.accuracy_percent,
-            "published_us": row.published.latency_us,
-            "modeled_us": row.modeled.us,
-        }
-        for row in compare()
-    ]
+    return [row.as_json() for row in compare()]
 
 
 def _recipes(settings: dict[str, Any]) -> dict[str, dict[str, Any]]:

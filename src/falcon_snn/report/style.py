@@ -49,6 +49,16 @@ def shared_legend(figure: Any, columns: int = 4) -> None:
                       ncols=min(columns, len(found)), frameon=False)  # fmt: skip
 
 
+def bare_rows(axis: Any, names: Sequence[str]) -> None:
+    """Named rows of bars from top to bottom, over lines of time."""
+    axis.set_yticks(range(len(names)), names, fontsize=7)
+    axis.set_ylim(len(names) - 0.4, -0.6)
+    axis.grid(axis="x", color="#e6e6e6", linewidth=0.6)
+    axis.set_axisbelow(True)
+    axis.spines[["top", "right", "left"]].set_visible(False)
+    axis.tick_params(axis="y", length=0)
+
+
 def check_picture(path: Path) -> None:
     """A picture's name says its format; to be checked before the work of drawing."""
     if path.suffix not in PICTURES:
@@ -80,9 +90,9 @@ def look_of(style: str = "screen", formats: str | None = None) -> Look:
 
 
 @contextmanager
-def drawn_as(style: str = "screen", formats: str | None = None) -> Iterator[None]:
-    """Figures written inside look as `look_of` says."""
-    token = _LOOK.set(look_of(style, formats))
+def drawn_as(look: Look) -> Iterator[None]:
+    """Figures written inside look that way; see `look_of`."""
+    token = _LOOK.set(look)
     try:
         yield
     finally:

@@ -18,6 +18,7 @@ class Theory:
     chosen: list[int]  # the three delays of Proposition 1
     runs: list[theorems.TheoremRun]  # of the sample with label 1, by delay
     accuracies: list[Fraction]
+    errors: list[list[int]]  # of random streams, by delay
     by_delay: list[dict[str, Any]]
 
 
@@ -49,4 +50,4 @@ def theory(chosen: list[int], slots: int) -> Theory:
             runs, accuracies, tight, zip(*errors, strict=True), strict=True
         )
     ]
-    return Theory(slots, chosen, runs, accuracies, table)
+    return Theory(slots, chosen, runs, accuracies, errors, table)

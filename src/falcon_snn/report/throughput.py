@@ -11,7 +11,7 @@ from falcon_snn.pipeline.resources import samples_per_s
 from falcon_snn.pipeline.steps import Plan, qnn_plan, snn_plan
 from falcon_snn.pipeline.throughput import SampleStream, Throughput, measure_throughput
 from falcon_snn.pipeline.timing import time_qnn, time_snn
-from falcon_snn.report.style import check_picture, save_figure
+from falcon_snn.report.style import bare_rows, check_picture, save_figure
 
 SHARINGS = ("shared", "per-block")
 SAMPLES_DRAWN = 6
@@ -117,9 +117,4 @@ def _draw(axis: Any, stream: SampleStream, rows: Mapping[str, int]) -> None:
                 left=(span.start + sample * stream.interval) * us, height=0.72,
                 color=_PALETTE[sample], edgecolor="white", linewidth=0.3,
             )  # fmt: skip
-    axis.set_yticks(list(rows.values()), list(rows), fontsize=7)
-    axis.set_ylim(len(rows) - 0.4, -0.6)
-    axis.grid(axis="x", color="#e6e6e6", linewidth=0.6)
-    axis.set_axisbelow(True)
-    axis.spines[["top", "right", "left"]].set_visible(False)
-    axis.tick_params(axis="y", length=0)
+    bare_rows(axis, list(rows))

@@ -1,16 +1,16 @@
 """Timelines of one or more runs, one above the other: picture, interactive page, Perfetto trace."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from falcon_snn.errors import FalconError
-from falcon_snn.files import write_json, write_text
+from falcon_snn.files import demand_file_target, write_json, write_text
 from falcon_snn.pipeline.chrome_trace import TraceSpan, chrome_trace
 from falcon_snn.pipeline.graph import INPUT, Graph
 from falcon_snn.pipeline.steps import Step
 from falcon_snn.pipeline.timing import Timing, critical_path
-from falcon_snn.report.style import PICTURES, save_figure
+from falcon_snn.report.style import PICTURES, bare_rows, save_figure
 
 # Colour-blind safe; waiting is pale so that work stands out.
 COLOURS = {
@@ -92,29 +92,32 @@ def _row_label(timing: Timing, row: str) -> str:
 
 def write_timeline(path: Path, title: str, timings: Mapping[str, Timing]) -> None:
     """Draw the runs one above the other; the ending of `path` says how."""
-    if path.suffix == ".html":
-        _write_html(path, title, timings)
-    elif path.suffix in PICTURES:
-        _write_picture(path, title, timings)
-    else:
+    demand_timeline(path)
+    write = _write_html if path.suffix == ".html" else _write_picture
+    write(path, title, timings)
+
+
+def demand_timeline(path: Path) -> None:
+    """Refuse a name that no timeline can have."""
+    if path.suffix not in (*PICTURES, ".html"):
         raise FalconError(f"{path}: a timeline is written as .png, .svg, .pdf or .html")
-
-
-def demand_trace(path: Path) -> None:
-    """A trace's name says so: it does not take the place of a recording."""
-    if path.suffix != ".json":
-        raise FalconError(f"{path}: a trace is written as .json")
+    demand_file_target(path)
 
 
 def write_trace(path: Path, timings: Mapping[str, Timing]) -> None:
     """Write a Chrome trace: a process per run, a track per array, neuron group or engine."""
-    demand_trace(path)
-    spans = [
+    write_spans(path, [
         TraceSpan(name, f"{step.stage} drain" if step.kind == "drain" else step.stage, _label(step),
              timing.us(timing.starts[index]), timing.us(timing.ends[index]))
         for name, timing in timings.items()
         for index, step in enumerate(timing.steps)
-    ]  # fmt: skip
+    ])  # fmt: skip
+
+
+def write_spans(path: Path, spans: Sequence[TraceSpan]) -> None:
+    """Write a Chrome trace, under a name that says so: it takes the place of no recording."""
+    if path.suffix != ".json":
+        raise FalconError(f"{path}: a trace is written as .json")
     write_json(path, chrome_trace(spans))
 
 
@@ -202,16 +205,11 @@ def _draw(axis: Any, timing: Timing, found: list[Bar]) -> None:
             axis.barh(y - 0.1, width, left=bar.start_us, height=0.52, color=COLOURS[bar.kind],
                       edgecolor="white", linewidth=0.4)  # fmt: skip
     axis.axvline(timing.core_us, color=PATH_COLOUR, linewidth=1.2)
-    axis.set_yticks(list(rows.values()), [_row_label(timing, row) for row in rows], fontsize=7)
+    bare_rows(axis, [_row_label(timing, row) for row in rows])
     blocks = [row.rpartition(".")[0] for row in rows]
     for number in range(1, len(blocks)):
         if blocks[number] != blocks[number - 1]:
             axis.axhline(number - 0.5, color="#d0d0d0", linewidth=0.6)
-    axis.set_ylim(len(rows) - 0.4, -0.6)
-    axis.grid(axis="x", color="#e6e6e6", linewidth=0.6)
-    axis.set_axisbelow(True)
-    axis.spines[["top", "right", "left"]].set_visible(False)
-    axis.tick_params(axis="y", length=0)
 
 
 def timeline_figure(title: str, timings: Mapping[str, Timing]) -> Any:

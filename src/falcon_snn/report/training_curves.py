@@ -8,6 +8,8 @@ from falcon_snn.files import read_json_lines
 from falcon_snn.forms import shaped
 from falcon_snn.report.style import GRID, INK, SCHEDULES, SOFT, drawing, shared_legend
 
+CURVES = "curves.jsonl"  # what a training writes, a line per epoch
+
 
 class _Epoch(TypedDict):
     """What is drawn of a line of the curves."""
@@ -26,7 +28,7 @@ def read_phases(folder: Path, names: Sequence[str]) -> list[Phase]:
     """The curves of phases that trained in sub-folders of `folder`."""
     phases = []
     for name in names:
-        path = folder / name / "curves.jsonl"
+        path = folder / name / CURVES
         rows: list[_Epoch] = shaped(read_json_lines(path), list[_Epoch], path)
         phases.append(Phase(name, tuple(row["validation_accuracy"] for row in rows)))
     return phases

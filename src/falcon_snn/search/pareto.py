@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from math import inf
+from typing import NamedTuple, TypeVar
 
 from falcon_snn.search.space import Schedule
+
+Row = TypeVar("Row")
 
 
 class Point(NamedTuple):
@@ -28,6 +31,17 @@ def dominates(one: Point, other: Point) -> bool:
 def pareto_filter(points: Sequence[Point]) -> list[Point]:
     """Remove every point that another one dominates; the order stays."""
     return [point for point in points if not any(dominates(other, point) for other in points)]
+
+
+def best_by_latency(rows: Sequence[Row], places: Sequence[tuple[float, float]]) -> list[Row]:
+    """Rows that are better than all that are as fast, by latency; places are (latency, score)."""
+    found: list[Row] = []
+    best = -inf
+    for index in sorted(range(len(rows)), key=lambda i: (places[i][0], -places[i][1])):
+        if places[index][1] > best:
+            best = places[index][1]
+            found.append(rows[index])
+    return found
 
 
 def fastest(front: Sequence[Point]) -> Point:

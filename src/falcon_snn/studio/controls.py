@@ -1,6 +1,7 @@
 """The left side of the page: everything a person may change."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from itertools import groupby
 
 from nicegui import events, ui
@@ -77,6 +78,25 @@ def _shown(value: float | None) -> str:
     return "" if value is None else f"{value:.8g}"
 
 
+class Dial:
+    """A named field with a slider, drawn anew where its range changes."""
+
+    def __init__(
+        self, name: str, apply: Apply, make: Callable[[StudioState, str], StudioState]
+    ) -> None:
+        self.name, self.apply, self.make, self.highest = name, apply, make, 0
+        self.row = ui.element("div").classes("dial")
+
+    def show(self, value: int, highest: int) -> None:
+        if self.highest != highest:
+            self.highest = highest
+            self.row.clear()
+            with self.row:
+                ui.label(self.name)
+                self.field = Field(self.name, self.apply, self.make, value, highest)
+        self.field.show(value)
+
+
 def drop_zone(
     label: str, what: str, take: Callable[[str, str], object], refuse: Refuse
 ) -> ui.upload:
@@ -120,30 +140,15 @@ class NetworkControls:
                 )  # fmt: skip
             for select in (self.name, self.dataset):
                 select.props("dense outlined")
-            self.slots_row = ui.element("div").classes("dial")
-            self.prefix_row = ui.element("div").classes("dial")
-            self.apply, self.highest, self.highest_slots = apply, 0, 0
+            self.slots = Dial("spike slots T", apply, states.with_slots)
+            self.prefix = Dial("Q/K prefix", apply, states.with_prefix)
 
     def show(self, state: StudioState) -> None:
         self.name.value, self.dataset.value = state.name, state.dataset
         self.dataset.set_visibility(state.name != states.OWN)
-        self.prefix_row.set_visibility(state.has_prefix)
-        if self.highest_slots != state.highest_slots:
-            self.highest_slots = state.highest_slots
-            self.slots_row.clear()
-            with self.slots_row:
-                ui.label("spike slots T")
-                self.slots = Field("spike slots T", self.apply, states.with_slots,
-                                   state.slots, self.highest_slots)  # fmt: skip
-        self.slots.show(state.slots)
-        if self.highest != state.slots:
-            self.highest = state.slots
-            self.prefix_row.clear()
-            with self.prefix_row:
-                ui.label("Q/K prefix")
-                self.prefix = Field("Q/K prefix", self.apply, states.with_prefix,
-                                    state.prefix, state.slots)  # fmt: skip
-        self.prefix.show(state.prefix)
+        self.prefix.row.set_visibility(state.has_prefix)
+        self.slots.show(state.slots, state.highest_slots)
+        self.prefix.show(state.prefix, state.slots)
 
 
 def _names(state: StudioState) -> dict[str, str]:
@@ -263,14 +268,12 @@ class HardwareControls:
     def _chosen(self, name: str) -> None:
         if name in self.shipped:
             self.apply(
-                lambda s: (
-                    s if s.profile.name == name else states.with_profile(s, load_profile(name))
-                )
+                lambda s: s if s.profile.name == name else replace(s, profile=load_profile(name))
             )
 
     def _dropped(self, text: str, name: str) -> None:
         profile = parse_profile(text, name)
-        self.apply(lambda s: states.with_profile(s, profile))
+        self.apply(lambda s: replace(s, profile=profile))
 
 
 class DelayControls:

@@ -56,7 +56,6 @@ class Rate:
 
     interval_us: float
     samples_per_s: float
-    latency_us: float
     limited_by: str
 
 
@@ -76,15 +75,8 @@ def outlook(state: StudioState) -> Outlook:
     rates = []
     for plan in (snn_plan(graph, state.delays, profile), qnn_plan(graph, profile)):
         measured = measure_throughput(plan)
-        stream = measured.densest
-        rates.append(
-            Rate(
-                stream.interval * us,
-                samples_per_s(stream.interval, profile),
-                stream.latency * us,
-                measured.limits[0].resource,
-            )
-        )
+        interval, limit = measured.densest.interval, measured.limits[0].resource
+        rates.append(Rate(interval * us, samples_per_s(interval, profile), limit))
     cost = next_delay_cost(time_snn(graph, state.delays, profile))
     added = {name: None if more is None else more * us for name, more in cost.items()}
     return Outlook(added, *rates)

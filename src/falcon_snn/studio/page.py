@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode
@@ -174,7 +174,7 @@ class Page:
             self.apply(lambda _: pinned)
 
     def _load(self, one: "Evaluated") -> None:
-        self.apply(lambda state: states.with_delays(state, one.delays))
+        self.apply(lambda state: replace(state, delays=one.delays))
 
     def _address(self) -> str:
         query = states.to_query(self.state)
@@ -289,7 +289,7 @@ class Page:
         self.compared.show(comparison(pinned, present))
 
     def _choose_below(self, below: str) -> None:
-        self.apply(partial(states.with_below, below=below))
+        self.apply(lambda state: replace(state, below=below))
 
     def _refuse(self, error: FalconError) -> None:
         self._say(f"Not applied: {error}")

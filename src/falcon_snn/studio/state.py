@@ -150,11 +150,6 @@ def with_schedule(state: StudioState, name: str) -> StudioState:
     return replace(state, delays=delays_of(name, state.network, None))
 
 
-def with_delays(state: StudioState, delays: Delays) -> StudioState:
-    """The delays of all boundaries at once."""
-    return replace(state, delays=dict(delays))
-
-
 def with_schedule_file(state: StudioState, text: str, name: str) -> StudioState:
     """A file that `--schedule` takes; where it says which Q/K prefix it is for, that one too."""
     document = parse_json(text, name)
@@ -163,14 +158,6 @@ def with_schedule_file(state: StudioState, text: str, name: str) -> StudioState:
     if not state.has_prefix or isinstance(prefix, bool) or not isinstance(prefix, int):
         prefix = state.prefix
     return replace(state, delays=delays, prefix=prefix)
-
-
-def with_below(state: StudioState, below: str) -> StudioState:
-    return replace(state, below=below)
-
-
-def with_profile(state: StudioState, profile: Profile) -> StudioState:
-    return replace(state, profile=profile)
 
 
 def with_hardware(state: StudioState, key: str, typed: str) -> StudioState:

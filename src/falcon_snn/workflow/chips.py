@@ -20,7 +20,7 @@ from falcon_snn.pipeline.schedule import Delays
 from falcon_snn.training.evaluate import batches
 from falcon_snn.training.export import load_network
 from falcon_snn.workflow.measuring import QNN, Evaluation, evaluation
-from falcon_snn.workflow.networks import delays_of
+from falcon_snn.workflow.networks import delays_of, schedule_or_own
 from falcon_snn.workflow.sources import Data, device, load_split
 from falcon_snn.workflow.watch import SILENT, Watch
 
@@ -54,26 +54,35 @@ class ChipReport:
     effects: tuple[OnChips, ...]
     layers: tuple[OnChips, ...]  # each alone on the chip, with all effects; worst first
 
+    def as_json(self) -> dict[str, Any]:
+        ideal = {name: getattr(self.ideal, name) for name in ("clips", "accuracy", "interval")}
+        return {
+            "hardware": self.profile.name, "schedule": self.ideal.schedule, "ideal": ideal,
+            "effects": [one.as_json() for one in self.effects],
+            "layers": [one.as_json() for one in self.layers],
+        }  # fmt: skip
+
 
 @torch.no_grad()
 def evaluate_on_chips(
     checkpoint: Path, data: Data, profile: Profile, *, chips: int = 5, seed: int = 0,
     schedule: str | None = None, split: str = "validation", qk_prefix: int | None = None,
-    limit: int | None = None, layer_by_layer: bool = False, watch: Watch = SILENT,
+    limit: int | None = None, noise_db: float | None = None, layer_by_layer: bool = False,
+    watch: Watch = SILENT,
 ) -> ChipReport:  # fmt: skip
     """Accuracy over chips under each effect of a profile alone and all together.
 
+    With `noise_db`, on clips with noise at that ratio; chips are set up on clean ones.
     Chips are the same for all networks and effects: number n has the seed `seed + n`.
     """
     demand_within("--chips", chips, 1, MOST_CHIPS)
     snn, metadata = load_network(checkpoint, qk_prefix)
     network, qnn = snn.network, schedule == QNN
-    if schedule is None:
-        schedule = "own" if metadata.delays is not None else "full"
+    schedule = schedule_or_own(schedule, metadata.delays, "full")
     if qnn and network.prefix != network.slots:
         raise FalconError("the QNN reads whole counts; this network was converted for a Q/K prefix")
     delays = delays_of("full" if qnn else schedule, network, metadata.delays)
-    examples = load_split(data, split, limit, metadata.words)
+    examples = load_split(data, split, limit, metadata.words, noise_db)
     few = load_split(data, "validation", CALIBRATION_CLIPS, metadata.words)
     kinds = effects(profile, network.weight_bits)
     layers = [

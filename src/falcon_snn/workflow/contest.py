@@ -223,5 +223,5 @@ def _reported(trial: Any) -> dict[int, float]:
 
 
 def _energy_mj(snn: Snn, judge: Judge, candidate: Candidate, profile: Profile) -> float:
-    clips = chosen(judge.clean, range(min(ENERGY_CLIPS, len(judge.clean))))
+    clips = chosen(judge.clean, range(len(judge.clean))[:ENERGY_CLIPS])
     return measure(snn, clips, candidate.delays, profile, "").energy.core_mj

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -12,17 +11,17 @@ from falcon_snn.errors import FalconError
 from falcon_snn.files import read_json, write_json
 from falcon_snn.forms import MOST_CHIPS, MOST_SEED, demand_within
 from falcon_snn.hardware.profile import Profile, load_profile
+from falcon_snn.report.design_page import DESIGNS, RESULT, SPACE, TRIALS, write_design_page
 from falcon_snn.search.designs import Candidate, Limits, bands, draw, make_space, read_space
 from falcon_snn.training.recipe import Recipe
 from falcon_snn.workflow.contest import Contest, import_optuna, studies, work
 from falcon_snn.workflow.designed import finish
+from falcon_snn.workflow.networks import samples_of
 from falcon_snn.workflow.sources import Data, data_source, fingerprint, load_split
 from falcon_snn.workflow.steps import RUN_FILE, Run, RunStep, execute_steps
-from falcon_snn.workflow.training import demand_distilling, read_recipe, taught_by
+from falcon_snn.workflow.training import demand_chips, demand_distilling, read_recipe, taught_by
 from falcon_snn.workflow.watch import SILENT, Watch
 from falcon_snn.workflow.workers import Workers
-
-RESULT, TRIALS, SPACE, PAGE = "design.json", "trials.json", "space.json", "design.html"
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ def design(
     workers: Workers | None = None, resume: bool = False, facts: Mapping[str, Any] | None = None,
     watch: Watch = SILENT,
 ) -> dict[str, Any]:  # fmt: skip
-    """Search a space of networks under limits; `designs/design.json` as data.
+    """Search a space of networks under limits; `report/design.json` as data.
 
     Costs that need no training are checked first. Of the rest, some train for a few epochs, the
     better part goes on, and the best of each band of latencies is searched for delays, adapted and
@@ -69,6 +68,7 @@ def design(
     qnn = read_recipe("qnn", recipes.get("qnn", "qnn"), data, epochs)
     qat = read_recipe("qat", recipes.get("qat", "qat"), data, adapt_epochs)
     demand_distilling(teachers, [qnn, qat])
+    demand_chips(profile if chips else None, [qat])
     settings = DesignSettings(
         data=data_source(data), fingerprint=fingerprint(data, **taught_by(teachers)),
         space=read_space(space), limits=limits, profile=profile, bands=band_count, trials=trials,
@@ -79,32 +79,11 @@ def design(
     job.demand_own()
     if (job.folder / RUN_FILE).exists() and not resume:
         raise FalconError(f"{job.folder}: already holds a run; add --resume or change --out")
-    candidates = _candidates(settings)
+    steps = DesignJob(settings, _candidates(settings), workers or Workers(), watch).steps()
     with job.opened(facts or {}, profile):
-        steps = _steps(settings, candidates, workers or Workers(), watch)
         execute_steps(job, steps, watch)
     result: dict[str, Any] = read_json(job.path("report", RESULT))
     return result
-
-
-def _steps(
-    settings: DesignSettings, drawn: "Drawn", workers: Workers, watch: Watch
-) -> list[RunStep]:
-    def step(
-        name: str, does: str, do: Any, uses: tuple[str, ...], after: tuple[str, ...]
-    ) -> RunStep:
-        return RunStep(name, does, partial(do, settings, drawn, workers, watch), uses, after)
-
-    chip = ("space", "limits", "profile", "data", "fingerprint", "bands", "trials", "seed")
-    training = ("qnn_recipe", "noise_db", "teachers")
-    return [
-        step("space", "every design, and what it costs untrained", _space, chip, ()),
-        step("contest", "a few epochs each; the better part goes on", _contest,
-             (*chip, *training), ("space",)),
-        step("designs", "the best of each band: delays, adaptation, rivals", _designs,
-             (*chip, *training, "qat_recipe", "chips"), ("contest",)),
-        step("report", "the front in one page", _report, (), ("space", "contest", "designs")),
-    ]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -116,8 +95,6 @@ class Drawn:
 
 
 def _candidates(settings: DesignSettings) -> Drawn:
-    from falcon_snn.workflow.networks import samples_of
-
     examples = load_split(settings.data, "validation")
     if len(examples.words) < 2:
         raise FalconError(f"{settings.data}: only one class; a network needs two or more")
@@ -152,24 +129,109 @@ def _why_empty(limits: Limits, designs: int, unfit: int, excluded: Mapping[str, 
     return f"none of the {designs:,} designs is within the limits: {', '.join(parts)}"
 
 
-def _contest_of(settings: DesignSettings, drawn: Drawn, watch: Watch) -> Contest:
-    return Contest(
-        data=settings.data, bands=drawn.bands, limits=settings.limits, profile=settings.profile,
-        recipe=settings.qnn_recipe, teachers=tuple(map(Path, settings.teachers)),
-        noise_db=settings.noise_db, seed=settings.seed, fingerprint=settings.fingerprint,
-        watch=watch, chips=settings.chips,
-    )  # fmt: skip
+@dataclass(frozen=True)
+class DesignJob:
+    """The steps of a search for designs."""
 
+    settings: DesignSettings
+    drawn: Drawn
+    workers: Workers
+    watch: Watch
 
-def _space(
-    settings: DesignSettings, drawn: Drawn, workers: Workers, watch: Watch, run: Run, folder: Path
-) -> None:
-    watch.notice(
-        f"    {drawn.counts['designs']:,} designs, {drawn.counts['within']:,} within the limits; "
-        f"{sum(map(len, drawn.bands))} will be tried"
-    )
-    rows = [[_row(each) for each in band] for band in drawn.bands]
-    write_json(folder / SPACE, {**drawn.counts, "bands": rows})
+    def steps(self) -> list[RunStep]:
+        """All of them, in order."""
+        chip = ("space", "limits", "profile", "data", "fingerprint", "bands", "trials", "seed")
+        training = ("qnn_recipe", "noise_db", "teachers")
+        return [
+            RunStep("space", "every design, and what it costs untrained", self._space, chip),
+            RunStep("contest", "a few epochs each; the better part goes on", self._contest,
+                    (*chip, *training), ("space",)),
+            RunStep("designs", "the best of each band: delays, adaptation, rivals", self._designs,
+                    (*chip, *training, "qat_recipe", "chips"), ("contest",)),
+            RunStep("report", "the front in one page", self._report,
+                    after=("space", "contest", "designs")),
+        ]  # fmt: skip
+
+    @property
+    def contest(self) -> Contest:
+        """What a worker gets."""
+        settings = self.settings
+        return Contest(
+            data=settings.data, bands=self.drawn.bands, limits=settings.limits,
+            profile=settings.profile, recipe=settings.qnn_recipe,
+            teachers=tuple(map(Path, settings.teachers)), noise_db=settings.noise_db,
+            seed=settings.seed, fingerprint=settings.fingerprint,
+            watch=_child(self.watch, self.workers), chips=settings.chips,
+        )  # fmt: skip
+
+    def _space(self, run: Run, folder: Path) -> None:
+        counts, bands = self.drawn.counts, self.drawn.bands
+        self.watch.notice(
+            f"    {counts['designs']:,} designs, {counts['within']:,} within the limits; "
+            f"{sum(map(len, bands))} will be tried"
+        )
+        rows = [[_row(each) for each in band] for band in bands]
+        write_json(folder / SPACE, {**counts, "bands": rows})
+
+    def _contest(self, run: Run, folder: Path) -> None:
+        optuna = import_optuna()
+        state = optuna.trial.TrialState
+        contest = self.contest
+        found = studies(contest, folder)
+        cut_off = [
+            (band, trial._trial_id)
+            for band, study in enumerate(found)
+            for trial in study.get_trials(deepcopy=False, states=(state.RUNNING,))
+        ]
+        self.workers.map(
+            work,
+            [
+                (contest, folder, cut_off[index :: self.workers.count])
+                for index in range(self.workers.count)
+            ],
+        )
+        rows = []
+        for band, study in enumerate(found):
+            for trial in study.get_trials(deepcopy=False):
+                if "candidate" in trial.user_attrs:
+                    scores = {
+                        key.removeprefix("epoch "): value
+                        for key, value in trial.user_attrs.items()
+                        if key.startswith("epoch ")
+                    }
+                    candidate = contest.candidates[trial.user_attrs["candidate"]]
+                    rows.append({
+                        **_row(candidate), "band": band, "state": trial.state.name.lower(),
+                        "scores": scores, "error": trial.user_attrs.get("error"),
+                    })  # fmt: skip
+        if failed := [row for row in rows if row["state"] == "fail"]:
+            self.watch.notice(
+                f"    {len(failed)} of {len(rows)} trials failed, see {folder / TRIALS}"
+            )
+        if not any(row["state"] == "complete" for row in rows):
+            reason = failed[0]["error"] if failed else "all were above --within-mj once they spiked"
+            raise FalconError(f"no trial finished: {reason}")
+        write_json(folder / TRIALS, rows)
+
+    def _designs(self, run: Run, folder: Path) -> None:
+        trials = read_json(run.path("contest", TRIALS))
+        contest = self.contest
+        last = str(contest.rungs[-1])
+        best: dict[int, dict[str, Any]] = {}
+        for row in trials:
+            if row["state"] == "complete":
+                leader = best.get(row["band"])
+                if leader is None or row["scores"][last]["score"] > leader["scores"][last]["score"]:
+                    best[row["band"]] = row
+        calls = [
+            (contest, self.settings.qat_recipe, row["candidate"], run.path("contest"), folder)
+            for row in best.values()
+        ]
+        fewer = replace(self.workers, count=min(self.workers.count, len(calls)))
+        write_json(folder / DESIGNS, fewer.map(finish, calls))
+
+    def _report(self, run: Run, folder: Path) -> None:
+        write_design_page(run.folder, folder)
 
 
 def _row(candidate: Candidate) -> dict[str, Any]:
@@ -178,45 +240,6 @@ def _row(candidate: Candidate) -> dict[str, Any]:
         "latency_us": candidate.latency_us, "tiles": candidate.tiles,
         "least_mj": candidate.least_mj,
     }  # fmt: skip
-
-
-def _contest(
-    settings: DesignSettings, drawn: Drawn, workers: Workers, watch: Watch, run: Run, folder: Path
-) -> None:
-    optuna = import_optuna()
-    state = optuna.trial.TrialState
-    contest = _contest_of(settings, drawn, watch)
-    found = studies(contest, folder)
-    cut_off = [
-        (band, trial._trial_id)
-        for band, study in enumerate(found)
-        for trial in study.get_trials(deepcopy=False, states=(state.RUNNING,))
-    ]
-    side_by_side = Contest(**{**vars(contest), "watch": _child(watch, workers)})
-    workers.map(
-        work,
-        [(side_by_side, folder, cut_off[index :: workers.count]) for index in range(workers.count)],
-    )
-    rows = []
-    for band, study in enumerate(found):
-        for trial in study.get_trials(deepcopy=False):
-            if "candidate" in trial.user_attrs:
-                scores = {
-                    key.removeprefix("epoch "): value
-                    for key, value in trial.user_attrs.items()
-                    if key.startswith("epoch ")
-                }
-                candidate = contest.candidates[trial.user_attrs["candidate"]]
-                rows.append({
-                    **_row(candidate), "band": band, "state": trial.state.name.lower(),
-                    "scores": scores, "error": trial.user_attrs.get("error"),
-                })  # fmt: skip
-    if failed := [row for row in rows if row["state"] == "fail"]:
-        watch.notice(f"    {len(failed)} of {len(rows)} trials failed, see {folder / TRIALS}")
-    if not any(row["state"] == "complete" for row in rows):
-        reason = failed[0]["error"] if failed else "all were above --within-mj once they spiked"
-        raise FalconError(f"no trial finished: {reason}")
-    write_json(folder / TRIALS, rows)
 
 
 def _child(watch: Watch, workers: Workers) -> Watch:
@@ -232,31 +255,3 @@ class _Lines(Watch):
 
     def notice(self, text: str) -> None:
         self.watch.notice(text)
-
-
-def _designs(
-    settings: DesignSettings, drawn: Drawn, workers: Workers, watch: Watch, run: Run, folder: Path
-) -> None:
-    trials = read_json(run.path("contest", TRIALS))
-    last = str(_contest_of(settings, drawn, watch).rungs[-1])
-    best: dict[int, dict[str, Any]] = {}
-    for row in trials:
-        if row["state"] == "complete":
-            leader = best.get(row["band"])
-            if leader is None or row["scores"][last]["score"] > leader["scores"][last]["score"]:
-                best[row["band"]] = row
-    contest = replace(_contest_of(settings, drawn, watch), watch=_child(watch, workers))
-    calls = [
-        (contest, settings.qat_recipe, row["candidate"], run.path("contest"), folder)
-        for row in best.values()
-    ]
-    fewer = replace(workers, count=min(workers.count, len(calls)))
-    write_json(folder / "designs.json", fewer.map(finish, calls))
-
-
-def _report(
-    settings: DesignSettings, drawn: Drawn, workers: Workers, watch: Watch, run: Run, folder: Path
-) -> None:
-    from falcon_snn.report.design_page import write_design_page
-
-    write_design_page(run.folder, folder)

@@ -11,7 +11,7 @@ from falcon_snn.network.calibrate import calibrate
 from falcon_snn.network.chip import FIRST_CHIP, sampled
 from falcon_snn.network.convert import convert
 from falcon_snn.network.integer import Snn
-from falcon_snn.network.qnn import Qnn, with_slots, with_weight_bits
+from falcon_snn.network.qnn import Qnn, with_slots
 from falcon_snn.pipeline.resources import count_resources
 from falcon_snn.pipeline.schedule import Delays, write_schedule
 from falcon_snn.pipeline.timing import time_qnn, time_snn
@@ -24,7 +24,7 @@ from falcon_snn.workflow.contest import ENERGY_CLIPS, Contest, Judge, folder_of,
 from falcon_snn.workflow.measuring import measure
 from falcon_snn.workflow.searching import SearchSettings, search
 from falcon_snn.workflow.sources import chosen
-from falcon_snn.workflow.training import Session, Start, adapt_phases, run_phase
+from falcon_snn.workflow.training import Session, Start, adapt_phases, on_chips, run_phase
 
 CONVERTED, SCHEDULE, DESCRIPTION = "network.safetensors", "schedule.json", "network.json"
 
@@ -46,11 +46,9 @@ def finish(
     listed = found["evaluated"][found["chosen"]["balanced"]]["delays"]
     delays = {name: listed.get(name, 1) for name in candidate.network.boundaries}
     with opened(contest, [contest.recipe, qat]) as (session, judge):
-        model, _ = load_model(checkpoint)
-        start = Start(model, delays, contest.teachers, contest.fingerprint)
-        if contest.chips:
-            model = with_weight_bits(model, contest.profile.weight_bits)
-            start = replace(start, model=model, profile=contest.profile)
+        chip = contest.profile if contest.chips else None
+        model = on_chips(load_model(checkpoint)[0], chip)
+        start = Start(model, delays, contest.teachers, contest.fingerprint, chip)
         adapt_phases(session, {"qat": qat}, start, out / "adapt", resume=True)
         with replacing(out / BEST) as temporary:
             shutil.copyfile(out / "adapt" / BEST, temporary)
@@ -100,7 +98,7 @@ def _rows(
         start = Start(with_slots(qnn, 1), None, contest.teachers, contest.fingerprint)
         run_phase(session, plan, start, one, resume=True)
     rows: dict[str, dict[str, Any]] = {}
-    clips = chosen(judge.clean, range(min(ENERGY_CLIPS, len(judge.clean))))
+    clips = chosen(judge.clean, range(len(judge.clean))[:ENERGY_CLIPS])
 
     def add(name: str, network: Qnn, used: Delays | None, us: float) -> None:
         snn = convert(network).to(device)

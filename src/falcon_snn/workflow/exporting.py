@@ -10,7 +10,7 @@ from falcon_snn.hardware.profile import Profile, load_profile
 from falcon_snn.network.integer import Snn
 from falcon_snn.pipeline.schedule import Delays
 from falcon_snn.training.export import load_network
-from falcon_snn.workflow.networks import delays_of
+from falcon_snn.workflow.networks import delays_of, schedule_or_own
 from falcon_snn.workflow.watch import SILENT, Watch
 
 FORMATS = ("nir", "onnx", "verilog", "c")
@@ -43,7 +43,7 @@ def export_network(
         watch.notice("following the network through torch's exporter; Medium takes about a minute")
         write_onnx(target, snn, metadata.words, with_features=with_features)
         return report
-    chosen = ("own" if metadata.delays else "fastest") if schedule is None else schedule
+    chosen = schedule_or_own(schedule, metadata.delays, "fastest")
     delays = report["delays"] = delays_of(chosen, snn.network, metadata.delays)
     if form == "nir":
         from falcon_snn.interchange.nir_network import write_nir

@@ -13,16 +13,20 @@ from falcon_snn.files import demand_file_target
 from falcon_snn.hardware.profile import Profile, load_profile
 from falcon_snn.network.activity import schedule_energy
 from falcon_snn.network.convert import check, convert
+from falcon_snn.network.description import Network
 from falcon_snn.network.integer import Snn
 from falcon_snn.network.qnn import Qnn
 from falcon_snn.neuron.layers import choose_layer_backend
 from falcon_snn.pipeline.energy import Energy
-from falcon_snn.pipeline.schedule import Delays
+from falcon_snn.pipeline.schedule import Delays, complete
+from falcon_snn.report.energy import Configuration, energy_report
+from falcon_snn.report.published import setting_of
+from falcon_snn.search.result import read_result
 from falcon_snn.search.statistics import wilson
 from falcon_snn.training.checkpoint import Metadata, load_checkpoint, load_metadata, model_of, under
 from falcon_snn.training.evaluate import accuracy, batches, qnn_predictions, snn_predictions
 from falcon_snn.training.export import load_network, save_network
-from falcon_snn.workflow.networks import delays_of
+from falcon_snn.workflow.networks import delays_of, schedule_or_own
 from falcon_snn.workflow.sources import Data, device, load_split
 from falcon_snn.workflow.watch import SILENT, Advance, Watch
 
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from falcon_snn.data.examples import Examples
 
 QNN = "qnn"  # the schedule of a network without slots
+FOUND = "found "  # and a number: the names of a search's schedules
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,11 @@ class Evaluation:
         low, high = wilson(self.right, self.clips)
         return 100.0 * low, 100.0 * high
 
+    def as_json(self) -> dict[str, Any]:
+        derived = ("accuracy", "interval", "mean_recall", "clips_per_s")
+        facts = vars(self) | {name: getattr(self, name) for name in derived}
+        return {name: value for name, value in facts.items() if name != "spent_s"}
+
 
 def evaluation(
     schedule: str, delays: Delays | None, found: torch.Tensor, examples: "Examples",
@@ -93,9 +103,8 @@ def evaluate(
     With `noise_db`, on clips with noise at that ratio.
     """
     metadata, tensors = load_checkpoint(checkpoint)
-    converted = bool(under("integer.", tensors))
-    if schedule is None:
-        schedule = "own" if metadata.delays is not None else "full" if converted else QNN
+    otherwise = "full" if under("integer.", tensors) else QNN  # converted: it has no QNN
+    schedule = schedule_or_own(schedule, metadata.delays, otherwise)
     examples = load_split(data, split, limit, metadata.words, noise_db)
     if schedule == QNN:
         if qk_prefix is not None:
@@ -170,6 +179,10 @@ class Measured:
     evaluation: Evaluation
     energy: Energy
 
+    def configuration(self, name: str) -> Configuration:
+        """The same as a row of an energy report."""
+        return Configuration(name, self.evaluation.delays, self.energy, self.evaluation.accuracy)
+
 
 def energy(
     checkpoint: Path, data: Data, schedules: Sequence[str] = (), *,
@@ -193,17 +206,11 @@ def energy(
 
 
 def energy_file(
-    checkpoint: Path, data: Data, split: str, measured: "Mapping[str, Measured]", main: str
+    checkpoint: Path, data: Data, split: str, measured: Mapping[str, Measured], main: str
 ) -> dict[str, Any]:
     """What `energy` measured, as a file says it; `main` is set beside the paper's figures."""
-    from falcon_snn.report.energy import Configuration, energy_report
-    from falcon_snn.report.published import setting_of
-
     network = load_metadata(checkpoint).network
-    rows = {
-        name: Configuration(name, one.evaluation.delays, one.energy, one.evaluation.accuracy)
-        for name, one in measured.items()
-    }
+    rows = {name: one.configuration(name) for name, one in measured.items()}
     return {
         "checkpoint": str(checkpoint), "data": str(data), "split": split,
         "clips": measured[main].evaluation.clips, "network": network.name,
@@ -211,9 +218,20 @@ def energy_file(
     }  # fmt: skip
 
 
+def found_schedules(search: Path, network: Network) -> dict[str, Delays]:
+    """The schedules on the front of a search's `result.json`: `more` of an energy measurement."""
+    result = read_result(search)
+    return {
+        f"{FOUND}{number}": complete(
+            result["evaluated"][number]["delays"], network.boundaries, network.slots, str(search)
+        )
+        for number in result["front"]
+    }
+
+
 def default_schedules(metadata: Metadata) -> list[str]:
     """What is measured by default."""
-    return ["fastest"] if metadata.delays is None else ["own"]
+    return [schedule_or_own(None, metadata.delays, "fastest")]
 
 
 def measure(

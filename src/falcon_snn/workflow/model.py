@@ -1,7 +1,7 @@
 """A network from a file, for Python: what it answers, when, and what that costs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,11 +23,16 @@ from falcon_snn.pipeline.schedule import Delays
 from falcon_snn.pipeline.timing import Timing, time_qnn, time_snn
 from falcon_snn.training.checkpoint import Metadata, load_metadata, load_model
 from falcon_snn.training.export import load_network
-from falcon_snn.training.pretrained import pretrained_names, pretrained_path
+from falcon_snn.training.pretrained import (
+    Pretrained,
+    all_pretrained,
+    pretrained_names,
+    pretrained_path,
+)
 from falcon_snn.training.recipe import PHASES
 from falcon_snn.workflow import measuring
 from falcon_snn.workflow.detecting import Detection, Detector, Hear, Rule, detect
-from falcon_snn.workflow.networks import delays_of
+from falcon_snn.workflow.networks import delays_of, schedule_or_own
 from falcon_snn.workflow.sources import Data
 from falcon_snn.workflow.watch import SILENT, Watch
 
@@ -73,8 +78,7 @@ class Model:
         if isinstance(schedule, Mapping):
             return dict(schedule)
         own = self.metadata.delays
-        chosen = ("full" if own is None else "own") if schedule is None else schedule
-        return delays_of(chosen, self.network, own)
+        return delays_of(schedule_or_own(schedule, own, "full"), self.network, own)
 
     def streams(self, x: Tensor, schedule: Schedule = None, backend: str = "auto") -> Streams:
         """The spikes of every stage on inputs [clip, ...]."""
@@ -226,19 +230,51 @@ def load(source: str | Path) -> Model:
     return model
 
 
+def shipped_models() -> list[dict[str, Any]]:
+    """The networks that `load` knows by name: what they are, how good and how fast."""
+    return [_facts(one) for one in all_pretrained()]
+
+
+def _facts(one: Pretrained) -> dict[str, Any]:
+    metadata, network = one.metadata, one.metadata.network
+    delays = metadata.delays or delays_of("full", network, None)
+    codes = any(stage.emits == "codes" for stage in network.stages)
+    serial_us, streamed_us = (
+        time_snn(network.graph, delays, replace(load_profile(), attention=attention)).core_us
+        for attention in ("serial", "streamed")
+    )
+    return {
+        "name": one.name,
+        "network": network.name,
+        "slots": network.slots,
+        "qk_prefix": network.prefix if codes else None,
+        "data": metadata.facts.get("data", ""),
+        "words": len(metadata.words),
+        "schedule": metadata.facts.get("schedule", "full"),
+        "delays": delays,
+        "validation_percent": metadata.metrics["validation_accuracy"],
+        "test_percent": metadata.metrics.get("test_accuracy"),
+        "latency_us": serial_us,
+        "streamed_latency_us": streamed_us,
+        "bytes": one.path.stat().st_size,
+    }
+
+
 def train(
     network: str | Qnn, data: Data, out: Path | str, *, recipe: str | Path | None = None,
     epochs: int | None = None, slots: int | None = None, seed: int = 0, resume: bool = False,
     watch: Watch = SILENT,
 ) -> Model:  # fmt: skip
     """Train a QNN: a built-in network by name, FILE.py:FUNCTION, or what `from_torch` gave."""
-    from falcon_snn.workflow import run, training  # heavy, and answers need none of it
+    # Heavy, and answers need none of it.
+    from falcon_snn.training.loop import BEST
+    from falcon_snn.workflow import training
 
     training.train(
         network, data, out, recipe=recipe, epochs=epochs, slots=slots, seed=seed, resume=resume,
         watch=watch,
     )  # fmt: skip
-    return load(Path(out) / run.BEST)
+    return load(Path(out) / BEST)
 
 
 @dataclass(frozen=True)
@@ -276,14 +312,15 @@ def adapt(
     watch: Watch = SILENT,
 ) -> Model:  # fmt: skip
     """Train the spiking network under a schedule; the best epoch of all phases."""
-    from falcon_snn.workflow import run, training
+    from falcon_snn.training.loop import BEST
+    from falcon_snn.workflow import training
 
     training.adapt(
         model.path, model.delays(schedule), data, out, phases=phases, recipes=recipes,
         epochs=epochs, seed=seed, resume=resume, watch=watch,
         schedule=schedule if isinstance(schedule, str) else "",
     )  # fmt: skip
-    return load(Path(out) / run.BEST)
+    return load(Path(out) / BEST)
 
 
 def convert(

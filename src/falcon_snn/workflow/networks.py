@@ -172,6 +172,13 @@ def delays_of(schedule: str, network: Network | Graph, own: Mapping[str, int] | 
     return parse_delays(schedule, network.boundaries, network.slots, PUBLISHED.get(network.name))
 
 
+def schedule_or_own(asked: str | None, own: Mapping[str, int] | None, otherwise: str) -> str:
+    """The schedule asked for; by default the network's own, or another where it has none."""
+    if asked is not None:
+        return asked
+    return otherwise if own is None else "own"
+
+
 @dataclass(frozen=True)
 class Timed:
     """A network to be timed: its graph, and the delays that a checkpoint was trained under."""
@@ -183,7 +190,7 @@ class Timed:
 
     def schedule(self, asked: str | None) -> str:
         """The name of the schedule to take; by default the network's own, or else fastest."""
-        return ("fastest" if self.own is None else "own") if asked is None else asked
+        return schedule_or_own(asked, self.own, "fastest")
 
     def delays(self, schedule: str | None, changes: Sequence[str] = ()) -> Delays:
         """The delays of that schedule, with changes."""

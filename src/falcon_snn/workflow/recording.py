@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -50,8 +51,26 @@ def record(
             snn = load_network(file, None if file == checkpoint else prefix)[0]
             return snn_predictions(snn.to(device()), examples, delays, advance=advance)
 
-    validation, tested = clips("validation"), clips("test") if test else None
-    found = None if tested is None else answers(tested)
+    validation = clips("validation")
+    measured: dict[str, Any] = {"test_percent": None, "test_clips": 0}
+    if test:
+        examples = clips("test")
+        found = answers(examples)
+        measured = {
+            "test_percent": accuracy(found, examples), "test_clips": len(examples),
+            "test_wrong": (found != examples.labels.cpu()).nonzero().flatten().tolist(),
+            "noise_clips": len(examples) if noise else 0,
+        }  # fmt: skip
+    if before is not None:
+        measured["validation_before_percent"] = accuracy(answers(validation, before), validation)
+        if test:
+            measured["test_before_percent"] = accuracy(answers(examples, before), examples)
+    if noise:
+        measured["noise_percent"] = {
+            f"{db:g}": accuracy(answers(noisy), noisy)
+            for db in noise
+            for noisy in [clips("test", db)]
+        }
     phases, minutes = _phases(folder)
     source = data_source(data)
     return Result(
@@ -68,26 +87,9 @@ def record(
         machine=machine(),
         phases=phases,
         validation_percent=accuracy(answers(validation), validation),
-        test_percent=None if found is None or tested is None else accuracy(found, tested),
-        test_clips=0 if tested is None else len(tested),
-        validation_before_percent=None
-        if before is None
-        else accuracy(answers(validation, before), validation),
-        test_before_percent=None
-        if before is None or tested is None
-        else accuracy(answers(tested, before), tested),
-        noise_percent={
-            f"{db:g}": accuracy(answers(noisy), noisy)
-            for db in noise
-            for noisy in [clips("test", db)]
-        }
-        or None,
-        noise_clips=len(tested) if noise and tested is not None else 0,
         data_key=data_key(source),
-        test_wrong=None
-        if found is None or tested is None
-        else (found != tested.labels.cpu()).nonzero().flatten().tolist(),
         train_minutes=minutes,
+        **measured,
     )
 
 

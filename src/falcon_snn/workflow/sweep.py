@@ -11,7 +11,7 @@ from falcon_snn.pipeline.graph import Graph
 from falcon_snn.pipeline.schedule import Delays, uniform, with_delays
 from falcon_snn.pipeline.steps import QNN_STYLES
 from falcon_snn.pipeline.sweep import SweepPoint, time_point
-from falcon_snn.pipeline.timing import qnn_cycles, time_snn
+from falcon_snn.pipeline.timing import Timing, qnn_cycles, time_qnn, time_snn
 from falcon_snn.workflow.networks import (
     Timed,
     built_in,
@@ -45,6 +45,18 @@ class Setup:
     @property
     def delays(self) -> Delays:
         return self.timed.delays(self.asked, self.changes)
+
+    def timings(self, *schedules: str | None) -> dict[str, Timing]:
+        """Runs by what pictures call them: its own (None), another schedule's, or the QNN's."""
+        found = {}
+        for name in schedules:
+            if name == "qnn":
+                found["QNN"] = time_qnn(self.graph, self.profile)
+                continue
+            title = ", ".join((self.schedule, *self.changes)) if name is None else name
+            delays = self.delays if name is None else self.timed.delays(name)
+            found[f"SNN {title}"] = time_snn(self.graph, delays, self.profile)
+        return found
 
 
 def sweep(setup: Setup, key: str, values: Iterable[Any]) -> list[SweepPoint]:
@@ -94,7 +106,6 @@ INFERRED: dict[str, Sequence[int]] = {
     "hand_over_cycles": (0, 1, 2, 4, 8, 16, 32, 64),
     "neuron_step_cycles": (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64),
 }
-Network = tuple[str, str]
 
 
 class Claim(NamedTuple):
@@ -144,7 +155,7 @@ def examine_claims(profile: Profile) -> list[Verdict]:
     return verdicts
 
 
-def _times(profile: Profile, network: Network) -> dict[str, int]:
+def _times(profile: Profile, network: tuple[str, str]) -> dict[str, int]:
     """Core latency in cycles of every schedule and QNN that a claim names."""
     chosen = built_in(*network)
     graph = chosen.graph

@@ -137,10 +137,28 @@ def read_recipe(
     return replace(recipe, label_smoothing=0.0, augment=replace(recipe.augment, mixup=0.0))
 
 
+def demand_phases(phases: Sequence[str]) -> None:
+    """Refuse what is no phase of an adaptation; recipes of other names train a QNN."""
+    for name in phases or [""]:
+        if name not in PHASES:
+            raise FalconError(f"unknown phase '{name[:40]}'; choose from {', '.join(PHASES)}")
+
+
 def demand_distilling(teachers: Sequence[Path], recipes: Iterable[Recipe]) -> None:
     """Refuse a teacher that no recipe would follow."""
     if teachers and not any(recipe.distil for recipe in recipes):
         raise FalconError("--teacher: no recipe distils; set 'distil' above 0 in one")
+
+
+def demand_chips(profile: Profile | None, recipes: Iterable[Recipe]) -> None:
+    """Refuse a recipe that would leave chips of a profile out of the training."""
+    if profile is not None and any(recipe.gradient == "temporal" for recipe in recipes):
+        raise FalconError("--hardware: chips run whole slots; choose the gradient 'rate'")
+
+
+def on_chips(model: Qnn, profile: Profile | None) -> Qnn:
+    """The network that is adapted: on chips of a profile, with weights that they can hold."""
+    return model if profile is None else with_weight_bits(model, profile.weight_bits)
 
 
 def run_phase(
@@ -288,6 +306,7 @@ def adapt(
     another of its chips: the network learns to withstand their errors.
     """
     recipes, best = recipes or {}, Path(out) / BEST
+    demand_phases(phases)
     demand_file_target(best, checkpoint, *teachers)
     if not resume:
         demand_unused(Path(out), [BEST])
@@ -298,11 +317,9 @@ def adapt(
         for name in phases
     }
     demand_distilling(teachers, plans.values())
-    if profile is not None and any(plan.gradient == "temporal" for plan in plans.values()):
-        raise FalconError("--hardware: chips run whole slots; choose the gradient 'rate'")
+    demand_chips(profile, plans.values())
     model, metadata = load_model(checkpoint, qk_prefix)
-    if profile is not None:
-        model = with_weight_bits(model, profile.weight_bits)
+    model = on_chips(model, profile)
     with (
         open_training(
             data,

@@ -9,6 +9,7 @@ from random import Random
 import torch
 from torch import Tensor
 
+from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import Profile, load_profile
 from falcon_snn.interchange.verilog.design import Design
 from falcon_snn.interchange.verilog.folder import ClipRun, write_folder
@@ -56,6 +57,8 @@ def verify_snn(
     profile: Profile | None = None, seed: int = 0, watch: Watch = SILENT,
 ) -> Verified:  # fmt: skip
     """The same for integers in memory and inputs [clip, ...]."""
+    if not named and schedules < 1:
+        raise FalconError("there is nothing to run: give --random 1 or more, or a --schedule")
     demand_tools()
     profile, snn = profile or load_profile(), snn.to("cpu")
     chosen = named | random_schedules(Design(snn, profile), schedules, seed)
