@@ -37,7 +37,7 @@ def energy(
 ) -> None:
     """Say what an inference costs: QNN, full lookahead and schedules, from spikes on real clips."""
     from falcon_snn.cli.energy_tables import FOUND, print_tables
-    from falcon_snn.files import demand_file_target, write_text
+    from falcon_snn.files import demand_new, write_text
     from falcon_snn.hardware.profile import load_profile, profile_toml
     from falcon_snn.report.energy import Configuration, check_can_fit, fitted_profile
     from falcon_snn.report.energy_figure import draw_breakdown
@@ -52,7 +52,7 @@ def energy(
     setting = setting_of(network.name, network.slots)
     if fit is not None:
         check_can_fit(setting)
-        demand_file_target(fit)
+        demand_new(fit)
     pictures.check(plot)
     asked = schedule or default_schedules(metadata)
     more = {} if search is None else _found(search, network, FOUND)

@@ -53,7 +53,7 @@ def check_picture(path: Path) -> None:
     """A picture's name says its format; to be checked before the work of drawing."""
     if path.suffix not in PICTURES:
         raise FalconError(f"{path}: a picture is written as .png, .svg or .pdf")
-    demand_file_target(path)
+    demand_file_target(path, mark=b"Matplotlib v")
 
 
 @dataclass(frozen=True)
@@ -121,19 +121,20 @@ def save_figure(figure: Any, path: Path, data: Sequence[Mapping[str, Any]] | Non
     width = STYLES[look.style]
     if width is not None:
         _fit_column(figure, width)
-    for suffix in dict.fromkeys([path.suffix, *look.formats]):
-        if suffix == ".csv":
-            continue
+    suffixes = [end for end in dict.fromkeys([path.suffix, *look.formats]) if end != ".csv"]
+    for suffix in suffixes:
+        check_picture(path.with_suffix(suffix))
+    if width is not None or ".csv" in look.formats:
+        rows = drawn_data(figure) if data is None else data
+        if rows:
+            _write_csv(path.with_suffix(".csv"), rows)
+    for suffix in suffixes:
         with replacing(path.with_suffix(suffix)) as temporary:
             dates = {".svg": "Date", ".pdf": "CreationDate"}
             metadata = {dates[suffix]: None} if suffix in dates else None
             # Text stays text, so that a paper's search and its fonts work.
             with rc_context({"svg.hashsalt": "falcon", "pdf.fonttype": 42}):
                 figure.savefig(temporary, dpi=160 if width is None else 300, metadata=metadata)
-    if width is not None or ".csv" in look.formats:
-        rows = drawn_data(figure) if data is None else data
-        if rows:
-            _write_csv(path.with_suffix(".csv"), rows)
 
 
 def drawn_data(figure: Any) -> list[dict[str, Any]]:
@@ -167,6 +168,7 @@ def _write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     text = StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
+    demand_file_target(path, mark=text.getvalue().encode())
     writer.writerows(rows)
     write_text(path, text.getvalue())
 

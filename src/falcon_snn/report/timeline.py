@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from falcon_snn.errors import FalconError
-from falcon_snn.files import write_json, write_text
+from falcon_snn.files import demand_file_target, write_json, write_text
 from falcon_snn.pipeline.chrome_trace import TraceSpan, chrome_trace
 from falcon_snn.pipeline.graph import INPUT, Graph
 from falcon_snn.pipeline.steps import Step
@@ -104,6 +104,7 @@ def demand_trace(path: Path) -> None:
     """A trace's name says so: it does not take the place of a recording."""
     if path.suffix != ".json":
         raise FalconError(f"{path}: a trace is written as .json")
+    demand_file_target(path, mark=b'"traceEvents"')
 
 
 def write_trace(path: Path, timings: Mapping[str, Timing]) -> None:
@@ -302,6 +303,7 @@ def _traces(timing: Timing, found: list[Bar], axis: str) -> list[dict[str, Any]]
 
 
 def _write_html(path: Path, title: str, timings: Mapping[str, Timing]) -> None:
+    demand_file_target(path, mark=b"Plotly.newPlot")
     figure = timeline_figure(title, timings)
     page = figure.to_html(include_plotlyjs=True, config={"responsive": True})
     phone = '<meta name="viewport" content="width=device-width, initial-scale=1">'

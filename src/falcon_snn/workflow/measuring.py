@@ -19,7 +19,14 @@ from falcon_snn.neuron.layers import choose_layer_backend
 from falcon_snn.pipeline.energy import Energy
 from falcon_snn.pipeline.schedule import Delays
 from falcon_snn.search.statistics import wilson
-from falcon_snn.training.checkpoint import Metadata, load_checkpoint, load_metadata, model_of, under
+from falcon_snn.training.checkpoint import (
+    MARK,
+    Metadata,
+    load_checkpoint,
+    load_metadata,
+    model_of,
+    under,
+)
 from falcon_snn.training.evaluate import accuracy, batches, qnn_predictions, snn_predictions
 from falcon_snn.training.export import load_network, save_network
 from falcon_snn.workflow.networks import delays_of
@@ -126,7 +133,7 @@ def convert_checkpoint(
     watch: Watch = SILENT,
 ) -> tuple[Snn, dict[str, Any] | None]:  # fmt: skip
     """Write the integers of a checkpoint; with data, check them against the QNN first."""
-    demand_file_target(out, checkpoint)
+    demand_file_target(out, checkpoint, mark=MARK)
     choose_layer_backend(backend, device())
     metadata, tensors = load_checkpoint(checkpoint)
     model = model_of(metadata, tensors, checkpoint)
