@@ -9,6 +9,8 @@ from random import Random
 import torch
 from torch import Tensor
 
+from falcon_snn.errors import FalconError
+from falcon_snn.forms import MOST_CHIPS, MOST_SEED, demand_within
 from falcon_snn.hardware.profile import Profile, load_profile
 from falcon_snn.interchange.verilog.design import Design
 from falcon_snn.interchange.verilog.folder import ClipRun, write_folder
@@ -42,6 +44,12 @@ def verify(
 
     Inputs are clips of the test split of `data`, or random numbers if no data is given.
     """
+    demand_within("--clips", clips, 1, MOST_CHIPS)
+    demand_within("--schedules", schedules, 0, MOST_CHIPS)
+    demand_within("--seed", seed, 0, MOST_SEED)
+    if not schedules and not named:
+        raise FalconError("nothing to run; give --schedules 1 or more, or a --schedule")
+    demand_tools()
     snn, metadata = load_network(checkpoint)
     x = random_inputs(snn.network, clips, seed)
     if data is not None:
