@@ -19,12 +19,14 @@ def graph(
     as_json: bool = JsonFlag,
 ) -> None:
     """Show the stages of a network; write them as TOML to make a network of your own."""
-    from falcon_snn.files import write_text
+    from falcon_snn.files import demand_new, write_text
     from falcon_snn.pipeline.graph import graph_toml
     from falcon_snn.report.graph_picture import draw_graph, stage_sizes
 
     shown = timed.graph
     if to is not None and to.suffix == ".toml":
+        pictures.check(None)
+        demand_new(to)
         write_text(to, graph_toml(shown))
         notice(f"graph: {to}")
     else:

@@ -43,6 +43,8 @@ def latency(
     graph, profile, delays = setup.graph, setup.profile, setup.delays
     if not whole and not every is smooth is None:
         raise FalconError("--every and --smooth are about the whole delay; add --end-to-end")
+    if gantt is None:
+        pictures.check(gantt)
     # A name that is none is refused without a picture, too.
     other = None if compare in (None, "qnn") else setup.timed.delays(compare)
     report = qnn_report(graph, profile) if qnn else snn_report(graph, delays, profile)

@@ -59,8 +59,11 @@ def run(
     """
     from falcon_snn.data.noise import demand_ratio
     from falcon_snn.report.run_report import PAGE
+    from falcon_snn.training.checkpoint import load_model
     from falcon_snn.workflow.training import read_recipe
 
+    if start is not None:
+        load_model(start)  # what it is not is said before any step
     recipes, epochs, profile = recipes or {}, epochs or {}, profile or load_profile()
     names = (["qnn"] if start is None else []) + list(phases)
     plans = {
