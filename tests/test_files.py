@@ -248,7 +248,7 @@ def test_what_may_have_been_edited_is_never_replaced(
     assert Path(written).read_bytes() == before
 
 
-@pytest.mark.parametrize("command", ["train", "search", "adapt"])
+@pytest.mark.parametrize("command", ["train", "search"])
 def test_a_job_that_never_began_leaves_no_folder(
     trained: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
@@ -257,7 +257,6 @@ def test_a_job_that_never_began_leaves_no_folder(
     given = {
         "train": "--data spikes --network tiny --init none.safetensors",
         "search": f"{NET} --data none",
-        "adapt": f"{NET} --data spikes --schedule fastest --teacher none.safetensors",
     }[command]
     for out in ("new", "a\udcff"):
         failed = CliRunner().invoke(app, [command, *given.split(), "--out", out])

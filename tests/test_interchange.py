@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -205,6 +206,15 @@ def test_onnx_gives_the_scores_of_full_lookahead(
     broken.tensors["classifier.bias"] = snn.tensors["classifier.bias"] + 1000
     with pytest.raises(FalconError, match="3 of 3 clips get different scores"):
         check_onnx(file, broken, x, lengths)
+
+
+def test_an_exporter_that_fails_is_one_line(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.onnx.export", Mock(side_effect=RuntimeError("many\nlines")))
+    words = ["export", "--checkpoint", str(checkpoint), "--format", "onnx", "--out"]
+    failed = CliRunner().invoke(app, [*words, str(tmp_path / "x.onnx")])
+    assert str(failed.exception) == "ONNX: torch's exporter failed (many lines); try again"
 
 
 def test_onnx_on_speech_agrees_with_the_qnn_of_training(tmp_path: Path) -> None:

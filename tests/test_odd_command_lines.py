@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import soundfile
@@ -13,6 +14,7 @@ from tests.run_folder import write_run
 from typer.testing import CliRunner
 
 from falcon_snn.cli.main import app
+from falcon_snn.data.cache import cache_folder, cached_array
 from falcon_snn.errors import FalconError
 from falcon_snn.files import write_json
 from falcon_snn.pipeline.graph import read_graph
@@ -68,6 +70,10 @@ def test_names_of_networks_and_folders_are_no_markup(tmp_path: Path) -> None:
         (["describe", *TINY, "--network", "x"], "--network and --dataset choose a built-in"),
         (["run", *TINY, "--network", "x"], "--network and --slots are for training"),
         (["run", *TINY, "--slots", "3"], "--network and --slots are for training"),
+        (["studio", "--host", "a\udcff"], "cannot serve at a\udcff:8080"),
+        (["studio", "--data", "embedded"], "--data needs a checkpoint"),
+        (["design", "--out", "d", "--noise", "5", "--no-noise"], "give --noise or --no-noise"),
+        (["design", "--out", "d", "--teacher", "none"], "none: no such ch"),
         (["run", "--checkpoint", "none"], "none: no such checkpoint"),
         (["latency", "--style", "paper"], "--style and --format are about a picture; ask for one"),
         (["latency", "--trace", "t.json", "--format", "pdf"], "are about a picture; ask for one"),
@@ -179,6 +185,18 @@ def test_an_energy_file_of_another_form_is_one_line(tmp_path: Path, value: objec
     given = ["reproduce", "--only", "energy", "--from", str(tmp_path)]
     with pytest.raises(FalconError, match=r"energy-gsc-medium\.json"):
         raise CliRunner().invoke(app, given).exception or AssertionError
+
+
+def test_a_cache_that_cannot_be_written_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FALCON_CACHE", "/proc/none")
+    with pytest.raises(
+        FalconError, match=r"/proc/none: cannot write here \(.*\); set FALCON_CACHE"
+    ):
+        cached_array("x", (1,), "int8", lambda array: None)
+    monkeypatch.delenv("FALCON_CACHE")
+    monkeypatch.setattr(Path, "home", Mock(side_effect=RuntimeError))
+    with pytest.raises(FalconError, match="no home to keep computed arrays in; set FALCON_CACHE"):
+        cache_folder()
 
 
 def test_a_full_or_closed_output_is_one_line() -> None:

@@ -138,7 +138,9 @@ def read_recipe(
 
 
 def demand_distilling(teachers: Sequence[Path], recipes: Iterable[Recipe]) -> None:
-    """Refuse a teacher that no recipe would follow."""
+    """Refuse a teacher that is none, or that no recipe would follow."""
+    for teacher in teachers:
+        load_metadata(teacher)
     if teachers and not any(recipe.distil for recipe in recipes):
         raise FalconError("--teacher: no recipe distils; set 'distil' above 0 in one")
 
