@@ -71,6 +71,13 @@ def test_names_of_networks_and_folders_are_no_markup(tmp_path: Path) -> None:
         (["run", *TINY, "--network", "x"], "--network and --slots are for training"),
         (["run", *TINY, "--slots", "3"], "--network and --slots are for training"),
         (["studio", "--host", "a\udcff"], "cannot serve at a\udcff:8080"),
+        (
+            ["train", "--out", "t", "--network", "teacher", "--slots", "3"],
+            "leave out --init, --slots",
+        ),
+        (["train", "--out", "t", "--network", "teacher", "--weight-bits", "3"], "--weight-bits"),
+        (["export", *TINY, "--format", "c", "--out", "c", "--hardware", "45nm"], "verilog, not c"),
+        (["export", *TINY, "--format", "nir", "--out", "c", "--attention", "streamed"], "not nir"),
         (["studio", "--data", "embedded"], "--data needs a checkpoint"),
         (["design", "--out", "d", "--noise", "5", "--no-noise"], "give --noise or --no-noise"),
         (["design", "--out", "d", "--teacher", "none"], "none: no such ch"),

@@ -34,6 +34,8 @@ def export_network(
         raise FalconError("the QNN has no slots, so no --schedule; leave it out or export nir")
     if synthesise and form != "verilog":
         raise FalconError(f"--synthesise is for --format verilog, not {form}")
+    if form != "verilog" and profile not in (None, load_profile()):
+        raise FalconError(f"--hardware and --attention are for --format verilog, not {form}")
     if form in ("nir", "onnx"):
         demand_file_target(target, file, mark=MARKS[form])
     snn, metadata = load_network(file)

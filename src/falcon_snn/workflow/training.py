@@ -235,8 +235,10 @@ def train(
     teaching = network == TEACHER
     name = TEACHER if teaching else "qnn"
     plan = read_recipe(name, recipe or name, data, epochs, classes)
-    if teaching and init is not None:
-        raise FalconError("a teacher starts from scratch; leave out --init")
+    if teaching and any(given is not None for given in (init, slots, weight_bits)):
+        raise FalconError(
+            "a teacher is a float network from scratch; leave out --init, --slots and --weight-bits"
+        )
     demand_distilling(teachers, [plan])
     with (
         open_training(
