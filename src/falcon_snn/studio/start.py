@@ -46,7 +46,9 @@ def first_page(
 
 
 def demand_free(host: str, port: int) -> None:
-    """Refuse an address that something else serves at."""
+    """Refuse an address that something else serves at, and none, which would be all of them."""
+    if not host:
+        raise FalconError("--host is empty; give an address, such as 127.0.0.1")
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

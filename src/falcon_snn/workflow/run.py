@@ -7,11 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from falcon_snn.errors import FalconError
 from falcon_snn.files import read_json, replacing, sha256_of, write_json
 from falcon_snn.hardware.profile import Profile, load_profile, profile_toml
 from falcon_snn.search.result_form import CHOSEN
 from falcon_snn.workflow.sources import Data, data_source, fingerprint, load_split
-from falcon_snn.workflow.steps import Run, RunStep, execute_steps
+from falcon_snn.workflow.steps import Run, RunStep, demand_only, execute_steps
 from falcon_snn.workflow.watch import SILENT, Watch
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ def run(
     from falcon_snn.training.checkpoint import load_model
     from falcon_snn.workflow.training import read_recipe
 
+    if len(set(phases)) < len(phases):
+        raise FalconError("--phases names a phase twice")
     if start is not None:
         load_model(start)  # what it is not is said before any step
     recipes, epochs, profile = recipes or {}, epochs or {}, profile or load_profile()
@@ -92,6 +95,8 @@ def run(
         demand_ratio(noise_db)
     steps = main_steps(settings, start, watch)
     job = Run(Path(out), asdict(settings))
+    if only is not None:
+        demand_only(job, steps, only)
     with job.opened(facts or {}, profile):
         execute_steps(job, steps, watch, only)
     return job.path("report", PAGE)

@@ -291,6 +291,8 @@ def adapt(
     `out/best.safetensors` is the best epoch of all phases. With a profile every step runs on
     another of its chips: the network learns to withstand their errors.
     """
+    if len(set(phases)) < len(phases):
+        raise FalconError("--phases names a phase twice")
     recipes, best = recipes or {}, Path(out) / BEST
     demand_file_target(best, checkpoint, *teachers)
     if not resume:
