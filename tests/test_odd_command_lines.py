@@ -142,10 +142,10 @@ def test_numbers_are_checked_before_the_work(
     ("given", "message"),
     [
         ("--clips 99999999999999999999", "--clips is 99999999999999999999; it must be 10,000 or"),
-        ("--schedules 99999999999999999999", "it must be 10,000 or less"),
+        ("--random 99999999999999999999", "it must be 10,000 or less"),
         ("--seed 99999999999999999999", "--seed is 99999999999999999999; it must be"),
         ("--seed -1", "--seed is -1; it must be 0 or more"),
-        ("--schedules 0", "nothing to run; give --schedules 1 or more, or a --schedule"),
+        ("--random 0", "nothing to run; give --random 1 or more, or a --schedule"),
     ],
 )
 def test_verify_says_at_once_what_it_cannot_run(given: str, message: str) -> None:

@@ -45,10 +45,10 @@ def verify(
     Inputs are clips of the test split of `data`, or random numbers if no data is given.
     """
     demand_within("--clips", clips, 1, MOST_CHIPS)
-    demand_within("--schedules", schedules, 0, MOST_CHIPS)
+    demand_within("--random", schedules, 0, MOST_CHIPS)
     demand_within("--seed", seed, 0, MOST_SEED)
     if not schedules and not named:
-        raise FalconError("nothing to run; give --schedules 1 or more, or a --schedule")
+        raise FalconError("nothing to run; give --random 1 or more, or a --schedule")
     demand_tools()
     snn, metadata = load_network(checkpoint)
     x = random_inputs(snn.network, clips, seed)
