@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.data_files import write_folder
+from tests.run_folder import write_run
 from tests.training_data import write_spikes
 from typer.testing import CliRunner
 
@@ -71,7 +73,7 @@ def test_a_folder_is_held_by_one_job(tmp_path: Path) -> None:
             pass
     with locked(tmp_path / "out"):
         pass
-    assert list((tmp_path / "out").iterdir()) == []
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("command", ["train", "search", "adapt", "run"])
@@ -92,7 +94,7 @@ def test_a_second_job_says_who_is_there(
         result = CliRunner().invoke(app, given)
     assert isinstance(result.exception, FalconError)
     assert f"in use by process {os.getpid()} on " in str(result.exception)
-    assert list(out.iterdir()) == []
+    assert not out.exists()
 
 
 def test_a_file_takes_the_place_of_files_only(tmp_path: Path) -> None:
@@ -131,6 +133,11 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("convert --checkpoint {net} --out {net}", "is the input itself"),
         ("calibrate --checkpoint {net} --out {net}", "is the input itself"),
         ("export --checkpoint {net} --out {net} --format nir", "is the input itself"),
+        (
+            "export --checkpoint {net} --out mine/curves.jsonl --format onnx",
+            "not written by Falcon",
+        ),
+        ("calibrate --checkpoint {net} --out mine/curves.jsonl", "not written by Falcon"),
         ("adapt --checkpoint {net} --schedule fastest --out qnn", "is the input itself"),
         ("adapt --checkpoint {net} --schedule fastest --out qnn --resume", "is the input itself"),
         ("adapt --checkpoint {net} --schedule fastest --out mine", "already holds best.safe"),
@@ -176,3 +183,92 @@ def test_where_nothing_can_be_written_is_said_before_the_work(
     words = given.replace("FOLDER", "folder.png").split()
     with pytest.raises(FalconError, match=r"is a folder; name a file|a picture is written as"):
         raise CliRunner().invoke(app, words).exception or AssertionError
+
+
+NET = "--checkpoint qnn/best.safetensors"
+
+
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [
+        (f"convert {NET} --out net.safetensors", "net.safetensors"),
+        ("data spikes --data embedded --limit 1 --out some.h5", "some.h5"),
+        (f"export {NET} --format nir --out net.nir", "net.nir"),
+        ("latency --network tiny --trace trace.json", "trace.json"),
+        ("latency --network tiny --gantt line.html", "line.html"),
+        ("latency --network tiny --gantt line.png", "line.png"),
+        ("latency --network tiny --gantt line.png --format svg", "line.svg"),
+        ("latency --network tiny --gantt line.png --format pdf", "line.pdf"),
+        ("latency --network tiny --gantt line.png --format csv", "line.csv"),
+        ("search random --like balanced -n 1 --out any", "any/random-01.json"),
+        ("report run", "run/report/report.html"),
+        (
+            "results record qnn --setting x --configuration qnn --data spikes",
+            "results/x-qnn-seed0.json",
+        ),
+    ],
+)
+def test_only_what_falcon_wrote_is_replaced(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, given: str, written: str
+) -> None:
+    monkeypatch.setenv("FALCON_CACHE", str(trained / "cache"))
+    monkeypatch.chdir(trained)
+    if given.startswith("report"):
+        write_run(trained / "run")
+    path = Path(written)
+    write_text(path, "")  # an empty file is nobody's
+    for _ in range(2):
+        done = CliRunner().invoke(app, given.split())
+        assert done.exit_code == 0, done.exception
+        assert path.stat().st_size
+    path.write_text("mine")
+    with pytest.raises(FalconError, match=f"{path.name}: exists and was not written by Falcon; "):
+        raise CliRunner().invoke(app, given.split()).exception or AssertionError
+    assert path.read_text() == "mine"
+    path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [
+        ("graph --network tiny --out mine.toml", "mine.toml"),
+        ("hardware new mine.toml", "mine.toml"),
+        ("data split words --by clip", "words/split.csv"),
+    ],
+)
+def test_what_may_have_been_edited_is_never_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, written: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_folder(tmp_path / "words")
+    assert CliRunner().invoke(app, given.split()).exit_code == 0
+    before = Path(written).read_bytes()
+    with pytest.raises(FalconError, match=f"{written}: already exists; choose another name or"):
+        raise CliRunner().invoke(app, given.split()).exception or AssertionError
+    assert Path(written).read_bytes() == before
+
+
+@pytest.mark.parametrize("command", ["train", "search"])
+def test_a_job_that_never_began_leaves_no_folder(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("FALCON_CACHE", str(trained / "cache"))
+    monkeypatch.chdir(trained)
+    given = {
+        "train": "--data spikes --network tiny --init none.safetensors",
+        "search": f"{NET} --data none",
+    }[command]
+    for out in ("new", "a\udcff"):
+        failed = CliRunner().invoke(app, [command, *given.split(), "--out", out])
+        assert isinstance(failed.exception, FalconError)
+        assert not Path(out).exists()
+    assert str(failed.exception) == "a\udcff: this name is not UTF-8; choose another"
+
+
+def test_a_link_stays_and_what_it_points_to_is_written(tmp_path: Path) -> None:
+    link, there = tmp_path / "link.json", tmp_path / "disk" / "file.json"
+    link.symlink_to(there)
+    for text in ("first", "second"):
+        write_text(link, text)
+        assert link.is_symlink()
+        assert there.read_text() == text

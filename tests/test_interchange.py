@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from falcon_snn.cli.main import app
 from falcon_snn.data.examples import load_examples, load_waves
 from falcon_snn.data.features import exact_log_mel
 from falcon_snn.errors import FalconError
+from falcon_snn.files import demand_file_target
 from falcon_snn.interchange.nir_graph import graph_from_nir
 from falcon_snn.interchange.nir_network import nir_graph, read_nir, write_nir
 from falcon_snn.interchange.onnx_network import check_onnx, run_onnx, sample_clips, write_onnx
@@ -32,6 +34,7 @@ from falcon_snn.network.kestrel import KestrelConfig, kestrel
 from falcon_snn.network.qnn import Qnn
 from falcon_snn.network.witness import witness
 from falcon_snn.training.checkpoint import Metadata, prefixed, save_checkpoint
+from falcon_snn.workflow.exporting import MARKS
 
 nir = pytest.importorskip("nir", reason="needs falcon-snn[interchange]")
 
@@ -198,10 +201,20 @@ def test_onnx_gives_the_scores_of_full_lookahead(
     facts = {item.key: json.loads(item.value) for item in onnx.load(file).metadata_props}
     assert facts["words"] == list(WORDS)
     assert network_from_json(facts["network"]) == snn.network
+    demand_file_target(file, mark=MARKS["onnx"])  # ours, so it may be written again
     broken = Snn(snn.network, dict(snn.tensors))
     broken.tensors["classifier.bias"] = snn.tensors["classifier.bias"] + 1000
     with pytest.raises(FalconError, match="3 of 3 clips get different scores"):
         check_onnx(file, broken, x, lengths)
+
+
+def test_an_exporter_that_fails_is_one_line(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.onnx.export", Mock(side_effect=RuntimeError("many\nlines")))
+    words = ["export", "--checkpoint", str(checkpoint), "--format", "onnx", "--out"]
+    failed = CliRunner().invoke(app, [*words, str(tmp_path / "x.onnx")])
+    assert str(failed.exception) == "ONNX: torch's exporter failed (many lines); try again"
 
 
 def test_onnx_on_speech_agrees_with_the_qnn_of_training(tmp_path: Path) -> None:

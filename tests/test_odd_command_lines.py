@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import soundfile
@@ -13,8 +14,10 @@ from tests.run_folder import write_run
 from typer.testing import CliRunner
 
 from falcon_snn.cli.main import app
+from falcon_snn.data.cache import cache_folder, cached_array
 from falcon_snn.errors import FalconError
 from falcon_snn.files import write_json
+from falcon_snn.pipeline.graph import read_graph
 
 TINY = ["--pretrained", "embedded-tiny-t2"]
 
@@ -61,6 +64,38 @@ def test_names_of_networks_and_folders_are_no_markup(tmp_path: Path) -> None:
         (["export", *TINY, "--schedule", "", "--format", "c", "--out", "c"], "unknown schedule ''"),
         (["reproduce", "--from", "."], ".: no results in it"),
         (["latency", "--schedule", "."], "unknown schedule '.'"),
+        (["latency", *TINY, "--network", "medium"], "--network and --dataset choose a built-in"),
+        (["graph", *TINY, "--dataset", "ssc"], "--network and --dataset choose a built-in"),
+        (["studio", *TINY, "--network", "x"], "--network and --dataset choose a built-in"),
+        (["describe", *TINY, "--network", "x"], "--network and --dataset choose a built-in"),
+        (["run", *TINY, "--network", "x"], "--network and --slots are for training"),
+        (["run", *TINY, "--slots", "3"], "--network and --slots are for training"),
+        (["studio", "--host", "a\udcff"], "cannot serve at a\udcff:8080"),
+        (
+            ["train", "--out", "t", "--network", "teacher", "--slots", "3"],
+            "leave out --init, --slots",
+        ),
+        (["train", "--out", "t", "--network", "teacher", "--weight-bits", "3"], "--weight-bits"),
+        (["export", *TINY, "--format", "c", "--out", "c", "--hardware", "45nm"], "verilog, not c"),
+        (["export", *TINY, "--format", "nir", "--out", "c", "--attention", "streamed"], "not nir"),
+        (["studio", "--host", ""], "--host is empty; give an address"),
+        (["run", "--phases", "qat,qat"], "--phases names a phase twice"),
+        (["run", "--only", "nothing"], "no step 'nothing'; choose one of features"),
+        (["run", "--only", "report"], "step 'report' needs 'features', whose result is missing"),
+        (["search", *TINY, "--data", "embedded", "--evaluations", "3"], "is for --method frontier"),
+        (
+            ["search", *TINY, "--data", "embedded", "--limit", "1", "--split-half"],
+            "one validation clip has no halves",
+        ),
+        (["studio", "--data", "embedded"], "--data needs a checkpoint"),
+        (["design", "--out", "d", "--noise", "5", "--no-noise"], "give --noise or --no-noise"),
+        (["design", "--out", "d", "--teacher", "none"], "none: no such ch"),
+        (["run", "--checkpoint", "none"], "none: no such checkpoint"),
+        (["latency", "--style", "paper"], "--style and --format are about a picture; ask for one"),
+        (["latency", "--trace", "t.json", "--format", "pdf"], "are about a picture; ask for one"),
+        (["graph", "--out", "g.toml", "--style", "paper"], "are about a picture; ask for one"),
+        (["results", "--format", "csv"], "are about a picture; ask for one"),
+        (["detect", *TINY, "x.wav", "--style", "paper"], "are about a picture; ask for one"),
     ],
 )
 def test_options_that_do_nothing_here_are_refused(
@@ -103,6 +138,52 @@ def test_numbers_are_checked_before_the_work(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("--clips 99999999999999999999", "--clips is 99999999999999999999; it must be 10,000 or"),
+        ("--random 99999999999999999999", "it must be 10,000 or less"),
+        ("--seed 99999999999999999999", "--seed is 99999999999999999999; it must be"),
+        ("--seed -1", "--seed is -1; it must be 0 or more"),
+        ("--random 0", "nothing to run; give --random 1 or more, or a --schedule"),
+    ],
+)
+def test_verify_says_at_once_what_it_cannot_run(given: str, message: str) -> None:
+    with pytest.raises(FalconError, match=message):
+        raise CliRunner().invoke(app, ["verify", *TINY, *given.split()]).exception or AssertionError
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "--setting /tmp/x --configuration qnn",
+        "--setting ../x --configuration qnn",
+        "--setting gsc-medium --configuration a/b",
+        "--setting search-x --configuration qnn",
+        f"--setting {300 * 'x'} --configuration qnn",
+        "--setting gsc-medium --configuration qnn --attention none",
+    ],
+)
+def test_a_result_without_a_possible_name_is_refused_before_the_test_clips_are_read(
+    given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["results", "record", "no-folder", "--data", "embedded", *given.split()]
+    with pytest.raises(FalconError, match=r"give a name such as|attention = 'none'; allowed"):
+        raise CliRunner().invoke(app, words).exception or AssertionError
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_graph_with_quotes_in_a_name_is_written_so_that_it_can_be_read(tmp_path: Path) -> None:
+    named = tmp_path / "named.toml"
+    text = 'name = "a \\"b\\" \\\\"\nslots = 2\n'
+    text += '[[stage]]\nname = "x"\nkind = "neuron"\nafter = ["input"]\n'
+    named.write_text(text)
+    given = ["graph", "--graph", str(named), "--out", str(tmp_path / "again.toml")]
+    assert CliRunner().invoke(app, given).exit_code == 0
+    assert read_graph(tmp_path / "again.toml") == read_graph(named)
+
+
 def test_an_unknown_backend_is_refused_without_data_too(tmp_path: Path) -> None:
     write_run(tmp_path / "run")
     given = ["convert", "--checkpoint", str(tmp_path / "run" / "qnn" / "best.safetensors")]
@@ -120,6 +201,18 @@ def test_an_energy_file_of_another_form_is_one_line(tmp_path: Path, value: objec
     given = ["reproduce", "--only", "energy", "--from", str(tmp_path)]
     with pytest.raises(FalconError, match=r"energy-gsc-medium\.json"):
         raise CliRunner().invoke(app, given).exception or AssertionError
+
+
+def test_a_cache_that_cannot_be_written_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FALCON_CACHE", "/proc/none")
+    with pytest.raises(
+        FalconError, match=r"/proc/none: cannot write here \(.*\); set FALCON_CACHE"
+    ):
+        cached_array("x", (1,), "int8", lambda array: None)
+    monkeypatch.delenv("FALCON_CACHE")
+    monkeypatch.setattr(Path, "home", Mock(side_effect=RuntimeError))
+    with pytest.raises(FalconError, match="no home to keep computed arrays in; set FALCON_CACHE"):
+        cache_folder()
 
 
 def test_a_full_or_closed_output_is_one_line() -> None:

@@ -68,4 +68,4 @@ def test_the_command_says_who_can_reach_it(monkeypatch: pytest.MonkeyPatch) -> N
     start, sample = served[1][3:5]
     assert (set(start.delays.values()), sample is None) == ({7}, False)
     words += ["--graph", "examples/mlp.toml", "--data", "embedded"]
-    assert "a graph has no weights" in str(CliRunner().invoke(app, words).exception)
+    assert "there are no weights to run clips with" in str(CliRunner().invoke(app, words).exception)

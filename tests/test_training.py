@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -267,6 +268,26 @@ def test_the_last_other_process_is_missed_when_it_fails(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
     assert "not noticed" not in done.stdout
+
+
+_STOPPED = """
+import os, signal, sys, time
+from falcon_snn.training.devices import open_devices
+if open_devices(2).rank == 0:
+    os.killpg(0, signal.SIGINT)
+time.sleep(60)
+"""
+
+
+def test_ctrl_c_is_told_to_the_first_process_alone(tmp_path: Path) -> None:
+    (tmp_path / "stopped.py").write_text(_STOPPED)
+    command = [sys.executable, str(tmp_path / "stopped.py")]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, start_new_session=True,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    assert done.returncode == -signal.SIGINT
+    assert done.stderr.count("Traceback") == 1
 
 
 def test_recordings_are_augmented_on_the_device(tmp_path: Path) -> None:

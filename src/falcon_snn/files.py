@@ -15,8 +15,9 @@ import time
 import tomllib
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import isfinite
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,11 @@ def replacing(path: Path | str, *library_errors: type[Exception]) -> Iterator[Pa
     """Give a temporary path beside `path`; move it over `path` if the block succeeds.
 
     The content is on disk before the move, so readers see the old file or the new one, whole.
-    `library_errors` are what a library raises, besides OSError, when it cannot write.
+    A link stays: what it points to is written. `library_errors` are what a library raises, besides
+    OSError, when it cannot write.
     """
-    target = Path(path)
-    demand_file_target(target)
+    demand_file_target(Path(path))
+    target = Path(os.path.realpath(path))
     errors: tuple[type[Exception], ...] = (OSError, *library_errors)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -42,7 +44,7 @@ def replacing(path: Path | str, *library_errors: type[Exception]) -> Iterator[Pa
             prefix=_temporary_prefix(target), suffix=target.suffix, dir=target.parent
         )
     except OSError as error:
-        raise FalconError(f"{target}: cannot write here ({error.strerror or error})") from None
+        raise FalconError(f"{path}: cannot write here ({error.strerror or error})") from None
     os.close(handle)
     temporary = Path(name)
     try:
@@ -52,15 +54,16 @@ def replacing(path: Path | str, *library_errors: type[Exception]) -> Iterator[Pa
         temporary.chmod(0o666 & ~_umask())
         temporary.replace(target)
     except errors as error:
-        raise _failed(target, error) from None
+        raise _failed(path, error) from None
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def demand_file_target(path: Path, *inputs: Path) -> None:
+def demand_file_target(path: Path, *inputs: Path, mark: bytes = b"") -> None:
     """Refuse what no file may be written over: long jobs ask before they begin.
 
-    That is what the job reads, a folder, and a device, which a file would replace: /dev/null.
+    That is what the job reads, a folder, a device, which a file would replace (/dev/null), and a
+    file of another kind than is to be written: every file of that kind holds `mark`.
     """
     try:
         mode = path.stat().st_mode
@@ -71,6 +74,35 @@ def demand_file_target(path: Path, *inputs: Path) -> None:
         raise FalconError(f"{path}: is {kind}; name a file")
     if any(given.exists() and path.samefile(given) for given in inputs):
         raise FalconError(f"{path}: is the input itself; write to another file")
+    if not _holds(path, mark):
+        raise FalconError(
+            f"{path}: exists and was not written by Falcon; choose another name or remove it"
+        )
+
+
+def _holds(path: Path, mark: bytes) -> bool:
+    """Whether a file holds these bytes; an empty one is nobody's."""
+    try:
+        with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+            return content.find(mark) >= 0
+    except ValueError:  # empty
+        return True
+    except OSError as error:
+        raise FalconError(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+def demand_new(path: Path) -> None:
+    """Refuse to write a file to be edited over any that exists: it may have been edited."""
+    if path.exists():
+        raise FalconError(f"{path}: already exists; choose another name or remove it")
+
+
+def demand_utf8(path: Path) -> None:
+    """Refuse a name that cannot be written as text: no library could read the file again."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise FalconError(f"{path}: this name is not UTF-8; choose another") from None
 
 
 def demand_unused(folder: Path, names: Iterable[str]) -> None:
@@ -107,8 +139,10 @@ def locked(folder: Path) -> Iterator[None]:
     """Keep a second job out of a folder. The lock of a killed job ends with it.
 
     The system locks the folder itself; a note in it says who holds it. Where a system has no such
-    locks, nobody is kept out.
+    locks, nobody is kept out. A folder that a job makes and leaves empty goes with it.
     """
+    demand_utf8(folder)
+    made = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder, os.O_RDONLY)
@@ -123,6 +157,9 @@ def locked(folder: Path) -> Iterator[None]:
         finally:
             note.unlink(missing_ok=True)
     finally:
+        if made:
+            with suppress(OSError):  # it holds something
+                folder.rmdir()
         os.close(handle)
 
 
@@ -172,7 +209,7 @@ def _is_alive(process: int) -> bool:
     return True
 
 
-def _failed(target: Path, error: Exception) -> FalconError:
+def _failed(target: Path | str, error: Exception) -> FalconError:
     reason = getattr(error, "strerror", None) or error
     return FalconError(f"{target}: writing failed ({reason!s:.200})")
 

@@ -10,8 +10,8 @@ from falcon_snn.errors import FalconError
 
 
 def describe(
-    network: str = options.Network,
-    dataset: str = options.Dataset,
+    network: str | None = options.Network,
+    dataset: str | None = options.Dataset,
     file: Path | None = options.OptionalFile,
     classes: int | None = typer.Option(
         None, min=2, help="Classes of a built-in network (default 35)."
@@ -23,8 +23,9 @@ def describe(
     from falcon_snn.network.summary import summary
     from falcon_snn.workflow.networks import built_in
 
+    name, source = options.built_in_name(network, dataset, file)
     if file is None:
-        chosen = built_in(network, dataset, classes=classes or 35, slots=slots)
+        chosen = built_in(name, source, classes=classes or 35, slots=slots)
     else:
         from falcon_snn.training.checkpoint import load_metadata
 

@@ -8,6 +8,7 @@ import typer
 from falcon_snn.cli import network_options as options
 from falcon_snn.cli.output import WATCH, JsonFlag, command_facts, notice, out, print_table, show
 from falcon_snn.cli.run import by_phase
+from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import Profile
 
 
@@ -30,8 +31,10 @@ def design(
         [], help="PHASE=RECIPE, a file or a shipped name; phases are qnn, qat; may be repeated."
     ),
     teacher: list[Path] = options.Teacher,
-    noise: float = typer.Option(
-        10.0, help="Noise in dB under which designs are judged, too; half of the score."
+    noise: float | None = typer.Option(
+        None,
+        show_default="10.0",
+        help="Noise in dB under which designs are judged, too; half of the score.",
     ),
     no_noise: bool = typer.Option(False, "--no-noise", help="Judge on clean clips alone."),
     chips: int = typer.Option(
@@ -51,12 +54,15 @@ def design(
     from falcon_snn.workflow.design import design as search_designs
     from falcon_snn.workflow.workers import Workers
 
+    if no_noise and noise is not None:
+        raise FalconError("give --noise or --no-noise, not both")
+    noise_db = 10.0 if noise is None else noise
     result = search_designs(
         data, folder, limits=Limits(within_us, within_tiles, within_mj), space=space,
         profile=profile, band_count=bands, trials=trials,
         epochs=epochs, adapt_epochs=adapt_epochs,
         recipes=by_phase("--recipe", recipe, ["qnn", "qat"]),
-        teachers=teacher, noise_db=None if no_noise else noise, chips=chips, seed=seed,
+        teachers=teacher, noise_db=None if no_noise else noise_db, chips=chips, seed=seed,
         workers=Workers(workers, engine, ray_address), resume=resume,
         facts=command_facts(), watch=WATCH,
     )  # fmt: skip

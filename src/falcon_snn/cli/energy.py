@@ -31,7 +31,7 @@ def energy(
 ) -> None:
     """Say what an inference costs: QNN, full lookahead and schedules, from spikes on real clips."""
     from falcon_snn.cli.energy_tables import print_tables
-    from falcon_snn.files import demand_file_target, write_text
+    from falcon_snn.files import demand_new, write_text
     from falcon_snn.hardware.profile import load_profile, profile_toml
     from falcon_snn.report.energy import check_can_fit, fitted_profile
     from falcon_snn.report.energy_figure import draw_breakdown
@@ -46,7 +46,7 @@ def energy(
     setting = setting_of(network.name, network.slots)
     if fit is not None:
         check_can_fit(setting)
-        demand_file_target(fit)
+        demand_new(fit)
     asked = schedule or default_schedules(metadata)
     more = {} if search is None else found_schedules(search, network)
     measured = measure(

@@ -22,12 +22,13 @@ def graph(
     as_json: bool = JsonFlag,
 ) -> None:
     """Show the stages of a network; write them as TOML to make a network of your own."""
-    from falcon_snn.files import write_text
+    from falcon_snn.files import demand_new, write_text
     from falcon_snn.pipeline.graph import graph_toml
     from falcon_snn.report.graph_picture import draw_graph, stage_sizes
 
     shown = timed.graph
     if to.path is not None and to.path.suffix == ".toml":
+        demand_new(to.path)
         write_text(to.path, graph_toml(shown))
         notice(f"graph: {to.path}")
     else:

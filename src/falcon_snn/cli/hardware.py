@@ -7,7 +7,7 @@ import typer
 
 from falcon_snn.cli.output import JsonFlag, notice, out, print_json, print_styled, print_table
 from falcon_snn.errors import FalconError
-from falcon_snn.files import write_text
+from falcon_snn.files import demand_new, write_text
 from falcon_snn.hardware.profile import KEYS, differences, load_profile, shipped_profiles
 
 app = typer.Typer(no_args_is_help=True, help="Copy a hardware profile to edit it, or show one.")
@@ -22,8 +22,7 @@ def new(
     shipped = shipped_profiles()
     if start not in shipped:
         raise FalconError(f"no shipped profile '{start}'; there are: {', '.join(shipped)}")
-    if path.exists():
-        raise FalconError(f"{path}: already exists; choose another name or remove it")
+    demand_new(path)
     own = f"name = {json.dumps(path.stem)}"
     write_text(path, shipped[start].replace(f'name = "{start}"', own, 1))
     notice(f"wrote {path}; edit it and pass --hardware {path}")

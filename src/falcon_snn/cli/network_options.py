@@ -16,11 +16,14 @@ from falcon_snn.workflow.networks import Timed, timed_network
 from falcon_snn.workflow.sweep import Setup
 
 Network = typer.Option(
-    "medium",
+    None,
     "--network",
+    show_default="medium",
     help="A built-in network: tiny, medium, large (Falcon), kestrel-5, -7, -9, -5-small.",
 )
-Dataset = typer.Option("gsc", "--dataset", help="Its input: gsc (98 tokens) or ssc (100 tokens).")
+Dataset = typer.Option(
+    None, "--dataset", show_default="gsc", help="Its input: gsc (98 tokens) or ssc (100 tokens)."
+)
 GraphFile = typer.Option(
     None, "--graph", help="A network of your own: a stage graph (.toml) or NIR (.nir)."
 )
@@ -93,6 +96,17 @@ def network_file(file: Path | None = OptionalFile) -> Path:
 File = given(network_file)
 
 
+def built_in_name(
+    network: str | None, dataset: str | None, *others: Path | None
+) -> tuple[str, str]:
+    """A built-in network and its input; refused beside others, which it would not change."""
+    if not network is dataset is None and any(other is not None for other in others):
+        raise FalconError(
+            "--network and --dataset choose a built-in network; leave them out, or give no other"
+        )
+    return "medium" if network is None else network, "gsc" if dataset is None else dataset
+
+
 def chip(
     hardware: str | None = Hardware,
     attention: str | None = typer.Option(
@@ -112,16 +126,17 @@ Chip = given(chip)
 
 
 def timed(
-    network: str = Network,
-    dataset: str = Dataset,
+    network: str | None = Network,
+    dataset: str | None = Dataset,
     graph: Path | None = GraphFile,
     file: Path | None = OptionalFile,
     slots: int | None = Slots,
     qk_prefix: int | None = QkPrefix,
 ) -> Timed:
     """The network that the options name, to be timed."""
+    name, source = built_in_name(network, dataset, graph, file)
     return timed_network(
-        network, dataset, graph=graph, checkpoint=file, slots=slots, qk_prefix=qk_prefix
+        name, source, graph=graph, checkpoint=file, slots=slots, qk_prefix=qk_prefix
     )
 
 
@@ -193,6 +208,8 @@ def picture(
     ) -> Pictures:
         if picture is not None:
             check(picture)
+        elif pictures.look != look_of():
+            raise FalconError("--style and --format are about a picture; ask for one, too")
         return replace(pictures, path=picture)
 
     return given(make)

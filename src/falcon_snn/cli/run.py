@@ -13,8 +13,10 @@ from falcon_snn.hardware.profile import Profile
 def run(
     data: str = options.Data,
     folder: Path = typer.Option(Path("run-out"), "--out", help="Folder for everything."),
-    network: str = typer.Option(
-        "tiny", help="A built-in name or FILE.py:FUNCTION, if it is to be trained (see train)."
+    network: str | None = typer.Option(
+        None,
+        show_default="tiny",
+        help="A built-in name or FILE.py:FUNCTION, if it is to be trained (see train).",
     ),
     slots: int | None = typer.Option(
         None, help="T, the spike slots of a stage (default: the network's)."
@@ -52,9 +54,11 @@ def run(
     from falcon_snn.workflow.run import run as run_all
 
     start = options.optional_file(checkpoint, pretrained)
+    if start is not None and (network is not None or slots is not None):
+        raise FalconError("--network and --slots are for training; a checkpoint has its own")
     names = (["qnn"] if start is None else []) + phases.split(",")
     page = run_all(
-        data, folder, network=network, slots=slots, start=start,
+        data, folder, network="tiny" if network is None else network, slots=slots, start=start,
         recipes=by_phase("--recipe", recipe, names),
         epochs={name: _whole(name, n) for name, n in by_phase("--epochs", epochs, names).items()},
         phases=phases.split(","), profile=profile, tau=tau, delta_max=delta_max,

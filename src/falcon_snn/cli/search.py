@@ -97,6 +97,8 @@ def random_like(
         tuple(timed.delays(like).values()),
         lambda rows: core_cycles_many(timed.graph, rows, profile), n, seed,
     )  # fmt: skip
+    if not found.schedules:
+        raise FalconError(f"--like {like}: no other schedule has these delays and this latency")
     files = []
     for number, schedule in enumerate(found.schedules, start=1):
         files.append(folder / f"random-{number:02d}.json")

@@ -10,8 +10,8 @@ from falcon_snn.errors import FalconError
 
 
 def studio(
-    network: str = options.Network,
-    dataset: str = options.Dataset,
+    network: str | None = options.Network,
+    dataset: str | None = options.Dataset,
     checkpoint: Path | None = typer.Option(
         None, help="A checkpoint, or a converted network, to see accuracy and spikes too."
     ),
@@ -42,9 +42,10 @@ def studio(
 
     profile = load_profile(hardware)
     file = options.optional_file(checkpoint, pretrained)
+    name, source = options.built_in_name(network, dataset, graph, file)
     demand_free(host, port)
     start, sample = first_page(
-        network, dataset, graph, file, schedule, profile, data, clips, notice
+        name, source, graph, file, schedule, profile, data, clips, notice
     )  # fmt: skip
     front = None if search is None else read_front(search, start)
     if not is_local(host):

@@ -13,12 +13,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from falcon_snn.errors import FalconError
 from falcon_snn.files import replacing
 
 
 def cache_folder() -> Path:
     """Where computed arrays are kept."""
-    return Path(os.environ.get("FALCON_CACHE") or Path.home() / ".cache" / "falcon-snn")
+    try:
+        return Path(os.environ.get("FALCON_CACHE") or Path.home() / ".cache" / "falcon-snn")
+    except RuntimeError:  # the user has no home
+        raise FalconError(
+            "no home to keep computed arrays in; set FALCON_CACHE to a folder"
+        ) from None
 
 
 def cached_array(
@@ -29,6 +35,13 @@ def cached_array(
 ) -> NDArray[Any]:
     """The array kept under `name`; on the first call, `fill` writes into an array of zeros."""
     path = cache_folder() / f"{name}.npy"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FalconError(
+            f"{path.parent}: cannot write here ({error.strerror or error}); set FALCON_CACHE to "
+            "another folder"
+        ) from None
     kept = _open(path)
     if kept is None or kept.shape != shape or kept.dtype != np.dtype(dtype):
         with replacing(path) as temporary:

@@ -28,7 +28,7 @@ from falcon_snn.data.clips import Clip, check_split, speaker_of, split_order
 from falcon_snn.data.features import RATE_HZ
 from falcon_snn.data.split import RULES, Split, choose_split, shared_speakers, split_by
 from falcon_snn.errors import FalconError
-from falcon_snn.files import read_csv, read_text, write_text
+from falcon_snn.files import demand_new, read_csv, read_text, write_text
 
 NOISE_FOLDER = "_background_noise_"
 OWN_SPLIT = "split.csv"
@@ -99,6 +99,7 @@ def write_split(folder: Path, rule: str) -> Split:
     """Split a folder by a rule of `split.py` and write that down in it as `split.csv`."""
     split = split_by(rule, _listed(folder))
     lines = [f"{file},{part}\n" for file, part in split.items()]
+    demand_new(folder / OWN_SPLIT)
     write_text(folder / OWN_SPLIT, "".join(["file,split\n", *lines]))
     return split
 

@@ -26,6 +26,7 @@ from falcon_snn.data.hdf5 import hdf5_target, opened_hdf5, rows
 from falcon_snn.errors import FalconError
 
 FILE_OF = {"training": "ssc_train.h5", "validation": "ssc_valid.h5", "testing": "ssc_test.h5"}
+MARK = b"spikes\0"  # a group that every file has
 CHANNELS = 700
 CHANNELS_PER_FEATURE = 5
 FEATURES = CHANNELS // CHANNELS_PER_FEATURE

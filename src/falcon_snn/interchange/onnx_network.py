@@ -122,10 +122,15 @@ def write_onnx(
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
-        program = torch.onnx.export(
-            network, sample, dynamo=True, dynamic_shapes=axes, verbose=False,
-            input_names=list(axes), output_names=["scores"],
-        )  # fmt: skip
+        try:
+            program = torch.onnx.export(
+                network, sample, dynamo=True, dynamic_shapes=axes, verbose=False,
+                input_names=list(axes), output_names=["scores"],
+            )  # fmt: skip
+        except RuntimeError as error:  # of Ctrl-C, too, while torch loads its parts
+            raise FalconError(
+                f"ONNX: torch's exporter failed ({error!s:.100}); try again"
+            ) from None
     assert program is not None
     model = program.model_proto
     facts = {"words": list(words), "network": snn.network.as_json()}

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from falcon_snn.errors import FalconError
-from falcon_snn.files import read_json, write_json
+from falcon_snn.files import demand_file_target, read_json, write_json
 
 Delays = dict[str, int]
 
@@ -77,6 +77,7 @@ def listed_delays(document: Any, where: Path | str) -> dict[str, Any]:
 
 def write_schedule(path: Path | str, delays: Mapping[str, int], **facts: Any) -> None:
     """Write a schedule that `read_schedule` reads, with free facts beside the delays."""
+    demand_file_target(Path(path), mark=b'"delays"')
     write_json(path, {**facts, "delays": dict(delays)})
 
 

@@ -4,7 +4,7 @@ import base64
 from pathlib import Path
 from typing import Any
 
-from falcon_snn.files import write_text
+from falcon_snn.files import demand_file_target, write_text
 
 _TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
 
@@ -19,6 +19,7 @@ def write_page(path: Path, template: str, **values: Any) -> None:
     )  # fmt: skip
     environment.filters["data_uri"] = data_uri
     environment.filters["css"] = css_name
+    demand_file_target(path, mark=b'<meta name="color-scheme" content="light dark">')
     write_text(path, environment.get_template(template).render(**values) + "\n")
 
 

@@ -20,6 +20,7 @@ under "gsc-kestrel". A search is kept as the
 `falcon-snn energy --json` printed for the Balanced schedule, under `energy-SETTING.json`.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files as package_files
@@ -27,7 +28,7 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict, get_type_hints
 
 from falcon_snn.errors import FalconError
-from falcon_snn.files import read_json, write_json
+from falcon_snn.files import demand_file_target, read_json, write_json
 from falcon_snn.forms import shaped
 from falcon_snn.hardware.profile import load_profile
 from falcon_snn.network.description import Network, network_from_json
@@ -124,7 +125,15 @@ def results_folder() -> Path:
     return Path(str(package_files("falcon_snn") / "results"))
 
 
+def demand_names(setting: str, configuration: str) -> None:
+    """Refuse names that the file of a result cannot have, before anything is measured."""
+    for option, name in (("--setting", setting), ("--configuration", configuration)):
+        if not re.fullmatch(r"[\w.-]{1,80}", name, re.ASCII) or name.startswith(_OTHER_KINDS):
+            raise FalconError(f"{option} is '{name[:40]}'; give a name such as gsc-medium or qnn")
+
+
 def write_result(path: Path, result: Result) -> None:
+    demand_file_target(path, mark=FORMAT.encode())
     write_json(path, {"format": FORMAT, **vars(result), "network": result.network.as_json()})
 
 

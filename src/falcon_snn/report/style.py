@@ -15,6 +15,7 @@ from falcon_snn.files import demand_file_target, replacing, write_text
 
 INK, SOFT, GRID = "#1f2933", "#7b8794", "#e4e7eb"
 PICTURES = (".png", ".svg", ".pdf")
+MATPLOTLIB = b"Matplotlib v"  # in every picture that was drawn with it
 # Width in inches: as each figure is made, one column of a paper, or both.
 STYLES: dict[str, float | None] = {"screen": None, "paper": 3.5, "paper-wide": 7.16}
 _WIDE_IN = 5.0  # less is one column
@@ -63,7 +64,7 @@ def check_picture(path: Path) -> None:
     """A picture's name says its format; to be checked before the work of drawing."""
     if path.suffix not in PICTURES:
         raise FalconError(f"{path}: a picture is written as .png, .svg or .pdf")
-    demand_file_target(path)
+    demand_file_target(path, mark=MATPLOTLIB)
 
 
 @dataclass(frozen=True)
@@ -131,19 +132,20 @@ def save_figure(figure: Any, path: Path, data: Sequence[Mapping[str, Any]] | Non
     width = STYLES[look.style]
     if width is not None:
         _fit_column(figure, width)
-    for suffix in dict.fromkeys([path.suffix, *look.formats]):
-        if suffix == ".csv":
-            continue
+    suffixes = [end for end in dict.fromkeys([path.suffix, *look.formats]) if end != ".csv"]
+    for suffix in suffixes:
+        check_picture(path.with_suffix(suffix))
+    if width is not None or ".csv" in look.formats:
+        rows = drawn_data(figure) if data is None else data
+        if rows:
+            _write_csv(path.with_suffix(".csv"), rows)
+    for suffix in suffixes:
         with replacing(path.with_suffix(suffix)) as temporary:
             dates = {".svg": "Date", ".pdf": "CreationDate"}
             metadata = {dates[suffix]: None} if suffix in dates else None
             # Text stays text, so that a paper's search and its fonts work.
             with rc_context({"svg.hashsalt": "falcon", "pdf.fonttype": 42}):
                 figure.savefig(temporary, dpi=160 if width is None else 300, metadata=metadata)
-    if width is not None or ".csv" in look.formats:
-        rows = drawn_data(figure) if data is None else data
-        if rows:
-            _write_csv(path.with_suffix(".csv"), rows)
 
 
 def drawn_data(figure: Any) -> list[dict[str, Any]]:
@@ -177,6 +179,7 @@ def _write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     text = StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
+    demand_file_target(path, mark=text.getvalue().encode())
     writer.writerows(rows)
     write_text(path, text.getvalue())
 

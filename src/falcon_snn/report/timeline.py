@@ -10,7 +10,7 @@ from falcon_snn.pipeline.chrome_trace import TraceSpan, chrome_trace
 from falcon_snn.pipeline.graph import INPUT, Graph
 from falcon_snn.pipeline.steps import Step
 from falcon_snn.pipeline.timing import Timing, critical_path
-from falcon_snn.report.style import PICTURES, bare_rows, save_figure
+from falcon_snn.report.style import MATPLOTLIB, PICTURES, bare_rows, save_figure
 
 # Colour-blind safe; waiting is pale so that work stands out.
 COLOURS = {
@@ -101,7 +101,7 @@ def demand_timeline(path: Path) -> None:
     """Refuse a name that no timeline can have."""
     if path.suffix not in (*PICTURES, ".html"):
         raise FalconError(f"{path}: a timeline is written as .png, .svg, .pdf or .html")
-    demand_file_target(path)
+    demand_file_target(path, mark=b"Plotly.newPlot" if path.suffix == ".html" else MATPLOTLIB)
 
 
 def write_trace(path: Path, timings: Mapping[str, Timing]) -> None:
@@ -118,6 +118,7 @@ def write_spans(path: Path, spans: Sequence[TraceSpan]) -> None:
     """Write a Chrome trace, under a name that says so: it takes the place of no recording."""
     if path.suffix != ".json":
         raise FalconError(f"{path}: a trace is written as .json")
+    demand_file_target(path, mark=b'"traceEvents"')
     write_json(path, chrome_trace(spans))
 
 

@@ -26,9 +26,9 @@ def first_page(
         delays = start.delays if schedule is None else delays_of(schedule, start.network, own)
         return replace(start, delays=delays, profile=profile)
 
+    if checkpoint is None and data is not None:
+        raise FalconError("--data needs a checkpoint: there are no weights to run clips with")
     if graph is not None:
-        if data is not None:
-            raise FalconError("--data needs a checkpoint: a graph has no weights to run clips with")
         stages = timed_network(graph=graph, checkpoint=checkpoint).graph
         return begin(own_state(stages, None)), None
     if checkpoint is None:
@@ -46,11 +46,13 @@ def first_page(
 
 
 def demand_free(host: str, port: int) -> None:
-    """Refuse an address that something else serves at."""
+    """Refuse an address that something else serves at, and none, which would be all of them."""
+    if not host:
+        raise FalconError("--host is empty; give an address, such as 127.0.0.1")
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
-        except OSError as error:
-            reason = error.strerror or error
+        except (OSError, TypeError, ValueError) as error:  # the latter: no possible name
+            reason = getattr(error, "strerror", None) or error
             raise FalconError(f"cannot serve at {host}:{port} ({reason}); try --port") from None

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 import falcon_snn
 from falcon_snn.errors import FalconError
-from falcon_snn.files import parse_json, replacing
+from falcon_snn.files import demand_utf8, parse_json, replacing
 from falcon_snn.network.convert import convert
 from falcon_snn.network.description import Network, network_from_json, weights_of
 from falcon_snn.network.qnn import Qnn
@@ -32,6 +32,7 @@ from falcon_snn.network.teacher import Teacher
 from falcon_snn.pipeline.schedule import complete
 
 FORMAT = 2
+MARK = b'{"__metadata__":{"falcon":'  # how the header of a checkpoint begins
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ class Metadata:
 
 def save_checkpoint(path: Path, metadata: Metadata, tensors: dict[str, Tensor]) -> None:
     """Write a checkpoint, whole or not at all."""
+    demand_utf8(path)
     stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     with replacing(path, SafetensorError) as temporary:
         save_file(stored, temporary, metadata={"falcon": metadata.as_json()})

@@ -116,23 +116,32 @@ def _free_port() -> int:
 
 
 def _start(count: int) -> list["subprocess.Popen[bytes]"]:
-    """The other processes; they end with this one, and if one fails, all do."""
+    """The other processes; they end with this one, and if one fails, all do.
+
+    Ctrl-C is for this one alone, which says what was kept: they are in sessions of their own.
+    """
     children = [
-        subprocess.Popen(sys.orig_argv, env={**os.environ, _RANK: str(rank)})
+        subprocess.Popen(
+            sys.orig_argv, env={**os.environ, _RANK: str(rank)}, start_new_session=True
+        )
         for rank in range(1, count)
     ]
+    ending = threading.Event()
 
     def end() -> None:
+        ending.set()
         for child in children:
             if child.poll() is None:
                 child.terminate()
 
     def look() -> None:
-        while None in (codes := [child.poll() for child in children]) or any(codes):
-            if any(codes):
+        while not ending.wait(_LOOK_S):
+            codes = [child.poll() for child in children]
+            if any(codes) and not ending.is_set():
                 end()
                 os._exit(1)  # this process would wait for the lost one's answer
-            time.sleep(_LOOK_S)
+            if None not in codes:
+                return
 
     atexit.register(end)
     threading.Thread(target=look, daemon=True).start()

@@ -17,7 +17,7 @@ from falcon_snn.errors import FalconError
 from falcon_snn.files import demand_file_target
 from falcon_snn.network.fixed_point import to_int32
 from falcon_snn.network.qnn import part_name
-from falcon_snn.training.checkpoint import load_checkpoint, save_checkpoint
+from falcon_snn.training.checkpoint import MARK, load_checkpoint, save_checkpoint
 from falcon_snn.workflow.model import THRESHOLDS, Model, load
 from falcon_snn.workflow.sources import Data, data_source
 from falcon_snn.workflow.streaming import StreamReport, ThresholdPoint, evaluate_stream
@@ -47,7 +47,7 @@ def calibrate(
 ) -> Calibrated:  # fmt: skip
     """Choose offsets and thresholds and write the network again with them."""
     metadata, tensors = load_checkpoint(checkpoint)
-    demand_file_target(out, checkpoint)
+    demand_file_target(out, checkpoint, mark=MARK)
     model = load(checkpoint)
     scores, labels = _validation(model, data_source(data), schedule, watch)
     offsets = best_offsets(scores, labels)

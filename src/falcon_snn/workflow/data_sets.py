@@ -23,7 +23,7 @@ from falcon_snn.data.features import CLIP_SAMPLES, RATE_HZ, one_second
 from falcon_snn.data.gsc import RELEASES
 from falcon_snn.data.inner_ear import SpikeTrain, clip_id, spike_trains
 from falcon_snn.data.packed import write_packed
-from falcon_snn.data.ssc import FILE_OF, read_facts, write_ssc
+from falcon_snn.data.ssc import FILE_OF, MARK, read_facts, write_ssc
 from falcon_snn.errors import FalconError
 from falcon_snn.files import demand_file_target
 from falcon_snn.workflow.sources import device
@@ -106,7 +106,7 @@ def write_spikes(
     device_name: str = "auto", limit: int | None = None, watch: Watch = SILENT,
 ) -> dict[str, Any]:  # fmt: skip
     """Turn the recordings of a split into spikes of 700 channels, as an SSC file."""
-    demand_file_target(to)
+    demand_file_target(to, mark=MARK)
     where = device(device_name)
     with watch.bar("reading clips") as advance:
         waves = load_waves(source, split, advance=advance)

@@ -52,7 +52,7 @@ def _row(name: str, present: bool, seen: str, cost: str = "") -> dict[str, Any]:
 
 def _data_row() -> dict[str, Any]:
     folder = os.environ.get("FALCON_DATA")
-    if folder is None:
+    if not folder:
         cost = "only the embedded set is found by name; other data needs --data PATH"
         return _row("data", False, "FALCON_DATA is not set", cost)
     if not Path(folder).is_dir():

@@ -14,6 +14,7 @@ from falcon_snn.workflow.networks import delays_of, schedule_or_own
 from falcon_snn.workflow.watch import SILENT, Watch
 
 FORMATS = ("nir", "onnx", "verilog", "c")
+MARKS = {"nir": b"\x89HDF\r\n", "onnx": b"\n\x05words\x12"}  # what files of ours hold
 
 
 def export_network(
@@ -33,8 +34,10 @@ def export_network(
         raise FalconError("the QNN has no slots, so no --schedule; leave it out or export nir")
     if synthesise and form != "verilog":
         raise FalconError(f"--synthesise is for --format verilog, not {form}")
+    if form != "verilog" and profile not in (None, load_profile()):
+        raise FalconError(f"--hardware and --attention are for --format verilog, not {form}")
     if form in ("nir", "onnx"):
-        demand_file_target(target, file)
+        demand_file_target(target, file, mark=MARKS[form])
     snn, metadata = load_network(file)
     report: dict[str, Any] = {"out": str(target), "format": form, "delays": None}
     if form == "onnx":

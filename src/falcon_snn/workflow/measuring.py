@@ -23,7 +23,14 @@ from falcon_snn.report.energy import Configuration, energy_report
 from falcon_snn.report.published import setting_of
 from falcon_snn.search.result import read_result
 from falcon_snn.search.statistics import wilson
-from falcon_snn.training.checkpoint import Metadata, load_checkpoint, load_metadata, model_of, under
+from falcon_snn.training.checkpoint import (
+    MARK,
+    Metadata,
+    load_checkpoint,
+    load_metadata,
+    model_of,
+    under,
+)
 from falcon_snn.training.evaluate import accuracy, batches, qnn_predictions, snn_predictions
 from falcon_snn.training.export import load_network, save_network
 from falcon_snn.workflow.networks import delays_of, schedule_or_own
@@ -135,7 +142,7 @@ def convert_checkpoint(
     watch: Watch = SILENT,
 ) -> tuple[Snn, dict[str, Any] | None]:  # fmt: skip
     """Write the integers of a checkpoint; with data, check them against the QNN first."""
-    demand_file_target(out, checkpoint)
+    demand_file_target(out, checkpoint, mark=MARK)
     choose_layer_backend(backend, device())
     metadata, tensors = load_checkpoint(checkpoint)
     model = model_of(metadata, tensors, checkpoint)

@@ -1,6 +1,7 @@
 """An experiment as a result file: what was trained, and its test accuracy, read once."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,9 @@ import torch
 from falcon_snn.data.examples import Examples, data_key
 from falcon_snn.errors import FalconError
 from falcon_snn.files import read_json_lines
+from falcon_snn.hardware.profile import load_profile
 from falcon_snn.report.provenance import commit, machine, versions
-from falcon_snn.report.results import PhaseOfResult, Result, teachers_in
+from falcon_snn.report.results import PhaseOfResult, Result, demand_names, teachers_in
 from falcon_snn.training.checkpoint import load_metadata, load_model
 from falcon_snn.training.evaluate import accuracy, qnn_predictions, snn_predictions
 from falcon_snn.training.export import load_network
@@ -32,6 +34,8 @@ def record(
 
     `before` is the checkpoint that an adaptation began with, to measure it, too.
     """
+    demand_names(setting, configuration)
+    replace(load_profile(), attention=attention)  # refuses what there is not
     checkpoint = folder / BEST
     metadata = load_metadata(checkpoint)
     delays, network = metadata.delays, metadata.network

@@ -22,6 +22,7 @@ from falcon_snn.network.integer import Snn
 from falcon_snn.network.operations.readout import readout_integers
 from falcon_snn.pipeline.schedule import Delays
 from falcon_snn.training.batches import Clips
+from falcon_snn.training.checkpoint import MARK
 from falcon_snn.training.evaluate import batches
 from falcon_snn.training.export import save_network
 from falcon_snn.workflow.calibrating import best_offsets, cross_validated
@@ -66,7 +67,7 @@ def refit(
     offsets that `calibrate` would give them.
     """
     model = load(checkpoint)
-    demand_file_target(out, model.path)
+    demand_file_target(out, model.path, mark=MARK)
     if passes < 1:
         raise FalconError(f"--passes {passes}: the clips have to be heard at least once")
     snn, delays, source = model.snn, model.delays(schedule), data_source(data)

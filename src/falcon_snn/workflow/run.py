@@ -25,7 +25,7 @@ from falcon_snn.workflow.measuring import Evaluation, Measured, convert_checkpoi
 from falcon_snn.workflow.networks import delays_of, qnn_for
 from falcon_snn.workflow.searching import SearchSettings, search
 from falcon_snn.workflow.sources import Data, data_source, device, fingerprint, load_split
-from falcon_snn.workflow.steps import Run, RunStep, execute_steps
+from falcon_snn.workflow.steps import Run, RunStep, demand_only, execute_steps
 from falcon_snn.workflow.training import (
     Start,
     adapt_phases,
@@ -76,6 +76,8 @@ def run(
     `start` is a QNN to start from instead of training `network`. `facts` go into `run.json`.
     """
     demand_phases(phases)
+    if start is not None:
+        load_model(start)  # what it is not is said before any step
     recipes, epochs, profile = recipes or {}, epochs or {}, profile or load_profile()
     names = (["qnn"] if start is None else []) + list(phases)
     plans = {
@@ -105,6 +107,8 @@ def run(
         demand_ratio(noise_db)
     steps = MainJob(settings, start, watch).steps()
     job = Run(Path(out), asdict(settings))
+    if only is not None:
+        demand_only(job, steps, only)
     with job.opened(facts or {}, profile):
         execute_steps(job, steps, watch, only)
     return job.path("report", PAGE)

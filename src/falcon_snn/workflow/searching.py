@@ -81,6 +81,8 @@ class SearchSettings:
                 demand_within(f"--{key.replace('_', '-')}", value, low, high)
         if self.ray_address is not None and self.engine != "ray":
             raise FalconError("--ray-address is for --engine ray")
+        if self.evaluations is not None and self.method == "pds":
+            raise FalconError("--evaluations is for --method frontier; pds ends by itself")
 
 
 def search(
@@ -171,6 +173,8 @@ def predictor_of(
         examples = load_split(data, "validation", limit, metadata.words)
         compiled.result()
     if half is not None:
+        if len(examples) < 2:
+            raise FalconError("--split-half: one validation clip has no halves; give 2 or more")
         examples = chosen(examples, range(half, len(examples), 2))
     if profile is None or not chips:
         return NetworkPredictor(snn, examples, batch)

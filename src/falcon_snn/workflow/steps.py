@@ -171,22 +171,28 @@ class Run:
         return self.folder / "steps" / f"{step}.json"
 
 
+def demand_only(job: Run, steps: Sequence[RunStep], only: str) -> None:
+    """Refuse a step that cannot be done alone, before `run.json` says otherwise."""
+    if only not in [step.name for step in steps]:
+        raise FalconError(f"no step '{only}'; choose one of {', '.join(s.name for s in steps)}")
+    job.demand_own()
+    for step in steps:
+        if step.name in _needed(steps, only) and not job.valid(step):
+            raise FalconError(
+                f"step '{only}' needs '{step.name}', whose result is missing or was made "
+                "with other settings; run without --only"
+            )
+
+
 def execute_steps(
     job: Run, steps: Sequence[RunStep], watch: Watch, only: str | None = None
 ) -> None:
     """Do what is not done yet of some steps, in order, or of one alone."""
-    if only is not None and only not in [step.name for step in steps]:
-        raise FalconError(f"no step '{only}'; choose one of {', '.join(s.name for s in steps)}")
     for number, step in enumerate(steps, start=1):
         if job.valid(step):
             watch.notice(f"{number}/{len(steps)} {step.name}: done already")
             continue
         if only is not None and step.name != only:
-            if step.name in _needed(steps, only):
-                raise FalconError(
-                    f"step '{only}' needs '{step.name}', whose result is missing or was made "
-                    "with other settings; run without --only"
-                )
             continue
         watch.notice(f"{number}/{len(steps)} {step.name}: {step.does}")
         try:

@@ -142,10 +142,14 @@ def demand_phases(phases: Sequence[str]) -> None:
     for name in phases or [""]:
         if name not in PHASES:
             raise FalconError(f"unknown phase '{name[:40]}'; choose from {', '.join(PHASES)}")
+    if len(set(phases)) < len(phases):
+        raise FalconError("--phases names a phase twice")
 
 
 def demand_distilling(teachers: Sequence[Path], recipes: Iterable[Recipe]) -> None:
-    """Refuse a teacher that no recipe would follow."""
+    """Refuse a teacher that is none, or that no recipe would follow."""
+    for teacher in teachers:
+        load_metadata(teacher)
     if teachers and not any(recipe.distil for recipe in recipes):
         raise FalconError("--teacher: no recipe distils; set 'distil' above 0 in one")
 
@@ -251,8 +255,10 @@ def train(
     teaching = network == TEACHER
     name = TEACHER if teaching else "qnn"
     plan = read_recipe(name, recipe or name, data, epochs, classes)
-    if teaching and init is not None:
-        raise FalconError("a teacher starts from scratch; leave out --init")
+    if teaching and any(given is not None for given in (init, slots, weight_bits)):
+        raise FalconError(
+            "a teacher is a float network from scratch; leave out --init, --slots and --weight-bits"
+        )
     demand_distilling(teachers, [plan])
     with (
         open_training(

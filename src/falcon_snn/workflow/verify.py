@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from falcon_snn.errors import FalconError
+from falcon_snn.forms import MOST_CHIPS, MOST_SEED, demand_within
 from falcon_snn.hardware.profile import Profile, load_profile
 from falcon_snn.interchange.verilog.design import Design
 from falcon_snn.interchange.verilog.folder import ClipRun, write_folder
@@ -43,6 +44,9 @@ def verify(
 
     Inputs are clips of the test split of `data`, or random numbers if no data is given.
     """
+    demand_within("--clips", clips, 1, MOST_CHIPS)
+    demand_within("--random", schedules, 0, MOST_CHIPS)
+    demand_within("--seed", seed, 0, MOST_SEED)
     snn, metadata = load_network(checkpoint)
     x = random_inputs(snn.network, clips, seed)
     if data is not None:
@@ -58,7 +62,7 @@ def verify_snn(
 ) -> Verified:  # fmt: skip
     """The same for integers in memory and inputs [clip, ...]."""
     if not named and schedules < 1:
-        raise FalconError("there is nothing to run: give --random 1 or more, or a --schedule")
+        raise FalconError("nothing to run; give --random 1 or more, or a --schedule")
     demand_tools()
     profile, snn = profile or load_profile(), snn.to("cpu")
     chosen = named | random_schedules(Design(snn, profile), schedules, seed)
