@@ -29,7 +29,7 @@ PANELS = {
         "related-work",
     ),
     "To look at": ("studio", "theory"),
-    "Words in sound": ("classify", "detect", "listen", "calibrate"),
+    "Words in sound": ("classify", "detect", "listen", "refit", "calibrate"),
     "For other tools": ("export", "verify"),
     "Data, networks, figures, this machine": (
         "data", "models", "results", "reproduce", "doctor"

@@ -166,6 +166,31 @@ def split_words(words: str | None) -> list[str] | None:
     return found
 
 
+def classes(
+    words: str | None = typer.Option(
+        None, help="Tell only these words apart, such as yes,no; all others are left out."
+    ),
+    unknown: bool = typer.Option(
+        False, "--unknown", help="With --words: a class 'unknown', of other words' clips."
+    ),
+    silence: bool = typer.Option(
+        False, "--silence", help="With --words: a class 'silence', of background noise."
+    ),
+) -> tuple[str, ...] | None:
+    """The classes of a task; None: those of the data."""
+    chosen = split_words(words)
+    if chosen is None:
+        if unknown or silence:
+            raise FalconError("--unknown and --silence go with --words; say which words are known")
+        return None
+    from falcon_snn.data.task import task_classes
+
+    return task_classes(chosen, unknown=unknown, silence=silence)
+
+
+Classes = given(classes)
+
+
 @dataclass(frozen=True)
 class Pictures:
     """How pictures are drawn, and where one is asked for."""

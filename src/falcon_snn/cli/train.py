@@ -6,7 +6,6 @@ import typer
 
 from falcon_snn.cli import network_options as options
 from falcon_snn.cli.output import WATCH, notice
-from falcon_snn.errors import FalconError
 
 
 def train(
@@ -18,15 +17,7 @@ def train(
         "from.",
     ),
     data: str = options.Data,
-    words: str | None = typer.Option(
-        None, help="Tell only these words apart, such as yes,no; all others are left out."
-    ),
-    unknown: bool = typer.Option(
-        False, "--unknown", help="With --words: a class 'unknown', of other words' clips."
-    ),
-    silence: bool = typer.Option(
-        False, "--silence", help="With --words: a class 'silence', of background noise."
-    ),
+    classes: tuple[str, ...] | None = options.Classes,
     recipe: str | None = typer.Option(
         None,
         help="A recipe: a TOML file, 'small' for small sets, 'chip' for weights of few bits; by "
@@ -48,14 +39,8 @@ def train(
     teacher: list[Path] = options.Teacher,
 ) -> None:
     """Train a QNN or a teacher; a killed run continues with --resume, to the same weights."""
-    from falcon_snn.data.task import task_classes
     from falcon_snn.workflow.training import train as train_network
 
-    classes = None
-    if (chosen := options.split_words(words)) is not None:
-        classes = task_classes(chosen, unknown=unknown, silence=silence)
-    elif unknown or silence:
-        raise FalconError("--unknown and --silence go with --words; say which words are known")
     result = train_network(
         network, data, out, recipe=recipe, slots=slots, epochs=epochs, seed=seed, devices=devices,
         resume=resume, init=init, teachers=teacher, classes=classes, weight_bits=weight_bits,

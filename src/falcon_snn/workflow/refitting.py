@@ -16,8 +16,8 @@ from torch.nn import functional as F
 
 from falcon_snn.data.examples import find_source, kind_of, load_noise
 from falcon_snn.data.task import examples_for, waves_for
-from falcon_snn.errors import FalconError
 from falcon_snn.files import demand_file_target
+from falcon_snn.forms import MOST_SEED, demand_within
 from falcon_snn.network.integer import Snn
 from falcon_snn.network.operations.readout import readout_integers
 from falcon_snn.pipeline.schedule import Delays
@@ -68,8 +68,8 @@ def refit(
     """
     model = load(checkpoint)
     demand_file_target(out, model.path, mark=MARK)
-    if passes < 1:
-        raise FalconError(f"--passes {passes}: the clips have to be heard at least once")
+    demand_within("--passes", passes, 1, 100)
+    demand_within("--seed", seed, 0, MOST_SEED)
     snn, delays, source = model.snn, model.delays(schedule), data_source(data)
     validation = examples_for(source, "validation", classes)
     training = _training(source, classes, data)
@@ -81,12 +81,13 @@ def refit(
             targets.append(answers)
             advance(len(batch.x))
     x, labels = torch.cat(heard), validation.labels
+    heard.clear()
     mean, deviation = x.mean(dim=0), x.std(dim=0, correction=0).clamp_min(1e-3)
     known = [_features(snn, *batch, delays) for batch in batches(validation, snn.device)]
     checked = (torch.cat(known) - mean) / deviation
     with watch.bar("readouts", len(RIDGES)) as advance:
         tried = []
-        for ridge, readout in _readouts((x - mean) / deviation, torch.cat(targets)):
+        for ridge, readout in _readouts(x.sub_(mean).div_(deviation), torch.cat(targets)):
             scores = (checked @ readout[:-1] + readout[-1]).double()
             offsets = best_offsets(scores, labels)
             surprise = float(F.cross_entropy(scores + offsets, labels))
