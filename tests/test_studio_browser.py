@@ -106,7 +106,10 @@ def opened(browser: BrowserContext, address: str, *, phone: bool = False) -> Ite
     faults: list[str] = []
     page.on("console", lambda told: faults.append(told.text) if told.type == "error" else None)
     page.on("pageerror", lambda error: faults.append(str(error)))
-    page.on("requestfailed", lambda request: faults.append(request.url))
+    page.on(
+        "requestfailed",  # a page that is left or loaded anew cancels what it had asked for
+        lambda asked: faults.append(asked.url) if asked.failure != "net::ERR_ABORTED" else None,
+    )
     if phone:
         page.set_viewport_size({"width": 390, "height": 844})
         page.emulate_media(color_scheme="dark")

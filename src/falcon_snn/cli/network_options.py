@@ -233,7 +233,7 @@ def picture(
     ) -> Pictures:
         if picture is not None:
             check(picture)
-        elif pictures.look != look_of():
+        if (picture is None or picture.suffix == ".toml") and pictures.look != look_of():
             raise FalconError("--style and --format are about a picture; ask for one, too")
         return replace(pictures, path=picture)
 

@@ -31,7 +31,7 @@ from falcon_snn.workflow.sources import Data, data_source
 from falcon_snn.workflow.training import read_recipe
 from falcon_snn.workflow.watch import SILENT, Watch
 
-RIDGES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)  # on features of variance 1; mean loss of a clip
+RIDGES = (0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4)  # on features of variance 1; mean loss of a clip
 _STEPS = 100  # of the solver, for each ridge; it starts where the one before ended
 
 
@@ -51,7 +51,7 @@ class _Tried(NamedTuple):
 
     surprise: float
     ridge: float
-    readout: Tensor
+    readout: Tensor  # [feature + 1, class], the last row the bias
     scores: Tensor
     offsets: Tensor
 
@@ -72,41 +72,24 @@ def refit(
     demand_within("--seed", seed, 0, MOST_SEED)
     snn, delays, source = model.snn, model.delays(schedule), data_source(data)
     validation = examples_for(source, "validation", classes)
-    training = _training(source, classes, data)
-    heard, targets = [], []
-    with watch.bar("clips", passes * len(training)) as advance:
-        for batch in (batch for number in range(passes) for batch in training.epoch(seed, number)):
-            heard.append(_features(snn, batch.x, batch.lengths, delays))
-            answers = training.answers[batch.labels] if batch.targets is None else batch.targets
-            targets.append(answers)
-            advance(len(batch.x))
-    x, labels = torch.cat(heard), validation.labels
-    heard.clear()
+    known = torch.cat([_features(snn, *each, delays) for each in batches(validation, snn.device)])
+    x, targets = _heard(snn, delays, _training(source, classes, data), passes, seed, watch)
     mean, deviation = x.mean(dim=0), x.std(dim=0, correction=0).clamp_min(1e-3)
-    known = [_features(snn, *batch, delays) for batch in batches(validation, snn.device)]
-    checked = (torch.cat(known) - mean) / deviation
-    with watch.bar("readouts", len(RIDGES)) as advance:
-        tried = []
-        for ridge, readout in _readouts(x.sub_(mean).div_(deviation), torch.cat(targets)):
-            scores = (checked @ readout[:-1] + readout[-1]).double()
-            offsets = best_offsets(scores, labels)
-            surprise = float(F.cross_entropy(scores + offsets, labels))
-            tried.append(_Tried(surprise, ridge, readout, scores, offsets))
-            advance(1)
-    best = min(tried, key=lambda one: one.surprise)
+    best = _best(
+        x.sub_(mean).div_(deviation), targets, (known - mean) / deviation, validation.labels, watch
+    )
     weight = (best.readout[:-1] / deviation[:, None]).t().double()
     bias = best.readout[-1].double() - weight @ mean.double() + best.offsets
-    right = cross_validated(best.scores, labels, validation.words)
-    accuracy = 100.0 * right / len(labels)
+    right = cross_validated(best.scores, validation.labels, validation.words)
+    accuracy = 100.0 * right / len(known)
+    made = {"network": model.path.stem, "ridge": best.ridge, "passes": passes, "seed": seed}
     facts = {name: fact for name, fact in model.metadata.facts.items() if name != THRESHOLDS}
-    facts["refitted"] = {"network": model.path.stem, "ridge": best.ridge, "passes": passes,
-                         "seed": seed}  # fmt: skip
     metadata = replace(
         model.metadata, words=validation.words, metrics={"validation_accuracy": accuracy},
-        facts=facts,
+        delays=delays, facts={**facts, "refitted": made},
     )  # fmt: skip
     save_network(out, with_readout(snn, weight, bias), metadata)
-    return Refitted(validation.words, len(x), best.ridge, len(labels), accuracy)
+    return Refitted(validation.words, len(x), best.ridge, len(known), accuracy)
 
 
 def with_readout(snn: Snn, weight: Tensor, bias: Tensor) -> Snn:
@@ -129,8 +112,36 @@ def _training(source: str, classes: Sequence[str] | None, data: Data) -> Clips:
     return Clips(waves_for(source, "training", classes), recipe, cpu, load_noise(source))
 
 
+def _heard(
+    snn: Snn, delays: Delays, clips: Clips, passes: int, seed: int, watch: Watch
+) -> tuple[Tensor, Tensor]:
+    """Mean counts of the training clips [sample, feature], and their answers [sample, class]."""
+    heard, answers = [], []
+    with watch.bar("clips", passes * len(clips)) as advance:
+        for number in range(passes):
+            for batch in clips.epoch(seed, number):
+                heard.append(_features(snn, batch.x, batch.lengths, delays))
+                own = clips.answers[batch.labels] if batch.targets is None else batch.targets
+                answers.append(own)
+                advance(len(own))
+    return torch.cat(heard), torch.cat(answers)
+
+
 def _features(snn: Snn, x: Tensor, lengths: Tensor | None, delays: Delays) -> Tensor:
     return snn.features(snn.streams(x, lengths, delays), lengths).float()
+
+
+def _best(x: Tensor, targets: Tensor, known: Tensor, labels: Tensor, watch: Watch) -> _Tried:
+    """The readout of all ridges under which the validation clips are likeliest."""
+    tried = []
+    with watch.bar("readouts", len(RIDGES)) as advance:
+        for ridge, readout in _readouts(x, targets):
+            scores = (known @ readout[:-1] + readout[-1]).double()
+            offsets = best_offsets(scores, labels)
+            surprise = float(F.cross_entropy(scores + offsets, labels))
+            tried.append(_Tried(surprise, ridge, readout, scores, offsets))
+            advance(1)
+    return min(tried, key=lambda one: one.surprise)
 
 
 def _readouts(x: Tensor, targets: Tensor) -> Iterator[tuple[float, Tensor]]:
