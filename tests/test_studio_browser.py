@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -61,6 +62,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     )  # fmt: skip
     assert process.stdout is not None
     assert "Falcon studio: http://127.0.0.1" in process.stdout.readline()
+    for _ in range(300):  # it says so just before it listens
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                break
+        time.sleep(0.1)
     yield f"http://127.0.0.1:{port}"
     assert process.poll() is None, "the server ended on its own"
     process.terminate()
@@ -334,7 +340,7 @@ def test_a_pinned_state_stands_beside_the_present_one(page: Page) -> None:
     expect(table.get_by_role("row", name="core latency")).to_contain_text("115.82129.04+13.22")
     expect(table.get_by_role("row", name="delay of block0.ffn1")).to_contain_text("13+2")
     expect(table.get_by_role("row", name="delay of stem.fc2")).to_have_count(0)
-    page.wait_for_url("**pin=**")
+    page.wait_for_url("**block0.ffn1=3**pin=**")  # the address comes after the figures
     page.reload()
     expect(table.get_by_role("row", name="core latency")).to_contain_text("115.82129.04+13.22")
     page.get_by_role("button", name="swap").click()
