@@ -116,15 +116,18 @@ def cut(x: Tensor, size: int) -> list[Tensor]:
 def test_the_same_clips_give_the_same_integers_whatever_the_threads_and_the_batch(
     schedule: str,
 ) -> None:
+    import numba
+
     waves = load_waves("embedded", "validation")
     clips = one_second(waves.waves[::24], waves.lengths[::24])
     snn, _ = load_network(pretrained_path("embedded-tiny"))
     delays = delays_of(schedule, snn.network, None)
-    before = torch.get_num_threads()
+    before, numba_before = torch.get_num_threads(), numba.get_num_threads()
     found: list[tuple[Tensor, Tensor]] = []
     try:
-        for threads in (1, 2):
+        for threads in (1, min(2, numba.config.NUMBA_NUM_THREADS)):
             torch.set_num_threads(threads)
+            numba.set_num_threads(threads)
             for batch in (1, 7, 64):
                 x = torch.cat([exact_log_mel(part) for part in cut(clips, batch)])
                 parts = [snn.scores(snn.streams(part, None, delays), None)
@@ -132,6 +135,7 @@ def test_the_same_clips_give_the_same_integers_whatever_the_threads_and_the_batc
                 found.append((snn.network.source.integers(x), torch.cat(parts)))
     finally:
         torch.set_num_threads(before)
+        numba.set_num_threads(numba_before)
     for integers, scores in found[1:]:
         assert torch.equal(integers, found[0][0])
         assert torch.equal(scores, found[0][1])

@@ -8,8 +8,8 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# Idle threads of torch must not spin on the cores that compiled kernels need: on two cores that
-# costs a factor of five. It must be set before torch loads.
+# torch and numba bring an OpenMP pool each. Idle threads of one must not spin on the cores that the
+# other needs: on two cores that costs a factor of five. It must be set before either of them loads.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 if TYPE_CHECKING:

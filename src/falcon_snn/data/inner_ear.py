@@ -54,10 +54,7 @@ def firing_probability(velocity: Tensor, rate_hz: int) -> Tensor:
     if velocity.device.type == "cpu":
         from falcon_snn.data import inner_ear_numba
 
-        inner_ear_numba.in_blocks(
-            inner_ear_numba.firing_probability, probability, velocity.numpy(), cell,
-            probability.numpy(),
-        )  # fmt: skip
+        inner_ear_numba.firing_probability(velocity.numpy(), cell, probability.numpy())
     else:
         from falcon_snn.data import inner_ear_triton
 
@@ -76,9 +73,7 @@ def bushy_spikes(
     if probability.device.type == "cpu":
         from falcon_snn.data import inner_ear_numba
 
-        inner_ear_numba.in_blocks(
-            inner_ear_numba.bushy_spikes, spikes, probability.numpy(), cell, words, spikes.numpy()
-        )
+        inner_ear_numba.bushy_spikes(probability.numpy(), cell, words, spikes.numpy())
     else:
         from falcon_snn.data import inner_ear_triton
 

@@ -4,15 +4,11 @@
 array: the compiler then sees that rows cannot overlap, and uses vector instructions.
 """
 
-from typing import Any
-
 import numpy as np
-from numba import njit
-from torch import Tensor
+from numba import njit, prange
 
 from falcon_snn.data.bushy_cell import FIBRE_REST_STEPS, FIBRES, HOLD_STEPS, WEIGHT
 from falcon_snn.data.hair_cell import FREE_MAXIMUM, PERMEABILITY_A, PERMEABILITY_B
-from falcon_snn.neuron.threads import share_out
 
 LANES = 88  # 700 channels are 8 blocks: even work for 2, 4 or 8 cores
 TILE_STEPS = 64
@@ -25,21 +21,15 @@ _A, _B, _M = np.float32(PERMEABILITY_A), np.float32(PERMEABILITY_B), np.float32(
 _ZERO, _HALF, _ONE = np.float32(0), np.float32(0.5), np.float32(1)
 
 
-def in_blocks(kernel: Any, out: Tensor, *arguments: Any) -> None:
-    """Run a kernel on all blocks of `out` [clips, steps, channels]."""
-    clips, _, channels = out.shape
-    share_out(kernel, clips * -(-channels // LANES), 1, *arguments)
-
-
-@njit(cache=True, error_model="numpy", boundscheck=False, nogil=True)
-def firing_probability(begin, end, velocity, cell, out):  # type: ignore[no-untyped-def]
+@njit(parallel=True, cache=True, error_model="numpy", boundscheck=False)
+def firing_probability(velocity, cell, out):  # type: ignore[no-untyped-def]
     """Velocity [clips, pairs, steps, 2] to probability [clips, steps, channels]."""
-    _, pairs, steps, _ = velocity.shape
+    clips, pairs, steps, _ = velocity.shape
     channels = 2 * pairs
     blocks = (channels + LANES - 1) // LANES
     g, y, lr = np.float32(cell.release), np.float32(cell.refill), np.float32(cell.leave)
     r, x, h = np.float32(cell.reuptake), np.float32(cell.reprocess), np.float32(cell.firing)
-    for job in range(begin, end):
+    for job in prange(clips * blocks):
         clip, first = job // blocks, job % blocks * LANES
         width = min(LANES, channels - first)
         state = np.zeros((3, LANES), np.float32)
@@ -103,18 +93,18 @@ def _power(base, exponent):  # type: ignore[no-untyped-def]
     return power
 
 
-@njit(cache=True, error_model="numpy", boundscheck=False, nogil=True)
-def bushy_spikes(begin, end, probability, cell, counters, out):  # type: ignore[no-untyped-def]
+@njit(parallel=True, cache=True, error_model="numpy", boundscheck=False)
+def bushy_spikes(probability, cell, counters, out):  # type: ignore[no-untyped-def]
     """Probability to spikes, both [clips, steps, channels].
 
     `counters` uint32 [1 + clips, 2]: the two words of the seed, then those of each clip's id.
     """
-    _, steps, channels = probability.shape
+    clips, steps, channels = probability.shape
     blocks = (channels + LANES - 1) // LANES
     keep_current, keep_potential = np.float32(cell.keep_current), np.float32(cell.keep_potential)
     dt, weight = np.float32(cell.dt_s), np.float32(WEIGHT)
     hold_steps = np.float32(HOLD_STEPS)
-    for job in range(begin, end):
+    for job in prange(clips * blocks):
         clip, first = job // blocks, job % blocks * LANES
         width = min(LANES, channels - first)
         low_id, high_id = counters[1 + clip, 0], counters[1 + clip, 1]

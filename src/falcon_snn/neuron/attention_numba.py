@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numba import njit
+from numba import njit, prange
 from torch import Tensor
 
 from falcon_snn.neuron.integer_numba import count_row, lookahead
-from falcon_snn.neuron.threads import share_out
+from falcon_snn.neuron.numba_backend import use_torch_threads
 from falcon_snn.neuron.vectors import LANES, count_bits, multiply_pairs
 
 if TYPE_CHECKING:
@@ -24,13 +24,12 @@ def attention(
     clips, tokens, _ = q.shape
     real = torch.full((clips,), tokens) if lengths is None else lengths
     spikes = torch.empty_like(v)
+    use_torch_threads()
     table = curve.table.numpy()
     parameters = (factor, neurons.initial, neurons.static, neurons.threshold)
-    each = lookahead(slots, *(parameter.numpy() for parameter in parameters), 1)
-    by_head = np.ascontiguousarray(each.reshape(len(each), heads, -1).swapaxes(0, 1))
-    share_out(
-        _mix_and_fire, clips * heads, 1, q.numpy(), k.numpy(), v.numpy(), real.numpy(), table,
-        *_buckets(table), slots, by_head, spikes.numpy(),
+    _mix_and_fire(
+        q.numpy(), k.numpy(), v.numpy(), real.numpy(), heads, table, *_buckets(table), slots,
+        *(parameter.numpy() for parameter in parameters), spikes.numpy(),
     )  # fmt: skip
     return spikes
 
@@ -63,25 +62,28 @@ def _buckets(table):  # type: ignore[no-untyped-def]
     return shifts, edges, codes
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@njit(parallel=True, cache=True, error_model="numpy", nogil=True)
 def _mix_and_fire(  # type: ignore[no-untyped-def]
-    begin, end, q, k, v, lengths, table, shifts, edges, codes, slots, neurons, spikes
+    q, k, v, lengths, heads, table, shifts, edges, codes, slots, factor, initial, static_per_slot,
+    threshold, spikes,
 ):  # fmt: skip
     """SN_T of the sum over keys of the map's code times the value's count.
 
     Padded keys have code 0.
     """
-    _, tokens, channels = q.shape
-    heads = neurons.shape[0]
+    clips, tokens, channels = q.shape
     size = channels // heads
     pairs, key_pairs = (size + 1) // 2, (tokens + 1) // 2
     keys, width = (-(-tokens // LANES) * LANES, -(-size // LANES) * LANES)
-    for task in range(begin, end):
+    for task in prange(clips * heads):
         clip, head = task // heads, task % heads
         first = np.uint64(head * size)
         own = slice(head * size, (head + 1) * size)
+        neurons = lookahead(
+            slots, factor[own], initial[own], static_per_slot[own], threshold[own], 1
+        )
         length = min(lengths[clip], tokens)
-        edges_of_head, codes_of_head, of_head = table[head], codes[head], neurons[head]
+        edges_of_head, codes_of_head = table[head], codes[head]
         # Two channels of a key side by side, and two keys of a channel.
         columns = np.zeros(pairs * keys * 2, np.int16)
         values = np.zeros(key_pairs * width * 2, np.int16)
@@ -105,10 +107,10 @@ def _mix_and_fire(  # type: ignore[no-untyped-def]
                 levels,
             )  # fmt: skip
             _multiply(levels, key_pairs, values, width, context)
-            count_row(context, slots, of_head, spikes[clip, token, own])
+            count_row(context, slots, neurons, spikes[clip, token, own])
 
 
-@njit(cache=True, error_model="numpy", nogil=True, _nrt=False)
+@njit(cache=True, error_model="numpy", nogil=True)
 def _look_up(scores, length, table, shift, edges, codes, places, levels):  # type: ignore[no-untyped-def]
     smallest, largest = np.int64(table[1]), np.int64(table[255])
     start = smallest - (1 << shift)
@@ -130,7 +132,7 @@ def _look_up(scores, length, table, shift, edges, codes, places, levels):  # typ
 _multiply_7, _multiply_2, _multiply_1 = (multiply_pairs(groups) for groups in (7, 2, 1))
 
 
-@njit(cache=True, error_model="numpy", nogil=True, _nrt=False)
+@njit(cache=True, error_model="numpy", nogil=True)
 def _multiply(x, pairs, columns, width, out):  # type: ignore[no-untyped-def]
     """x times `width` columns."""
     stride = 2 * width

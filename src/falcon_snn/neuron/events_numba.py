@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numba import njit
+from numba import njit, prange
 from torch import Tensor
 from torch.nn import functional as F
 
 from falcon_snn.neuron import layers_torch
 from falcon_snn.neuron.integer_numba import fire_row
+from falcon_snn.neuron.numba_backend import use_torch_threads
 from falcon_snn.neuron.packed import unpack
-from falcon_snn.neuron.threads import ROWS, share_out
 from falcon_snn.neuron.vectors import LANES, MOST_ROWS, count_bits, lowest_bit, spike_mask, sum_rows
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _Currents = np.ndarray[tuple[int, ...], np.dtype[np.int32]] | None
 
 UNROLLED = 8  # places of spikes that are written without a branch
+CHUNK = 32  # output lines per task: enough tasks for all threads even from one clip
 
 
 def fire_events(
@@ -77,24 +78,24 @@ def _call(
     if unused := -len(weight) % LANES:
         rows, *parameters = (F.pad(each, (0, unused)) for each in (rows, *parameters))
     per_line = [parameter.repeat(features).numpy() for parameter in parameters]
-    tokens = (image.shape[1] - weight.shape[1]) // stride[0] + 1
-    share_out(
-        _product, len(image) * tokens, ROWS, image.flatten(2).numpy(), rows.numpy(), *per_line,
-        slots, delay, tuple(weight.shape[1:3]), stride, extra, currents, border, out.numpy(),
+    use_torch_threads()
+    _product(
+        image.flatten(2).numpy(), rows.numpy(), *per_line, slots, delay,
+        tuple(weight.shape[1:3]), stride, extra, currents, border, out.numpy(),
     )  # fmt: skip
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@njit(parallel=True, cache=True, error_model="numpy", nogil=True)
 def _product(  # type: ignore[no-untyped-def]
-    first, last, image, rows, initial, static_per_slot, threshold, factor, slots, delay, taps,
-    stride, extra, all_currents, border, out,
+    image, rows, initial, static_per_slot, threshold, factor, slots, delay, taps, stride,
+    extra, all_currents, border, out,
 ):  # fmt: skip
     """Sums of the spikes' weights, then SN_delta; `extra` joins them, or `all_currents` takes them.
 
     Either is None or has the shape [clip, line, slot, pixel, output], the factor included. Rows of
     weights are as long as a multiple of LANES; so are the neurons of a pixel here.
     """
-    lines = image.shape[1]
+    clips, lines, _ = image.shape
     channels = rows.shape[0] // (taps[0] * taps[1])
     pixels = image.shape[2] // channels
     weights, width = rows.ravel(), rows.shape[1]
@@ -102,56 +103,58 @@ def _product(  # type: ignore[no-untyped-def]
     features = initial.shape[0] // width
     tokens = (lines - taps[0]) // stride[0] + 1
     one = np.ones_like(factor)
+    chunks = (tokens + CHUNK - 1) // CHUNK
     size = taps[0] * channels  # of a column: what a kernel sees of one pixel
     words = (pixels * size + 63) // 64
-    columns = np.zeros(64 * words, np.uint8)
-    listed = np.empty(64 * words + UNROLLED, np.uint32)
-    starts = np.empty(pixels + 1, np.int64)
-    sums = np.empty((slots, 1, features * width), np.int32)
-    flat_sums = sums.ravel()
-    potential = np.empty(features * width, np.int32)
-    packed = np.empty(features * width, np.uint8)
-    for line in range(first, last):
-        clip, token = line // tokens, line % tokens
-        flat_sums[:] = 0
-        _see(image, clip, token * stride[0], taps[0], channels, columns)
-        for slot in range(slots):
-            _list_spikes(columns, slot, size, listed, starts)
+    for task in prange(clips * chunks):
+        clip = task // chunks
+        begin = task % chunks * CHUNK
+        columns = np.zeros(64 * words, np.uint8)
+        listed = np.empty(64 * words + UNROLLED, np.uint32)
+        starts = np.empty(pixels + 1, np.int64)
+        sums = np.empty((slots, 1, features * width), np.int32)
+        flat_sums = sums.ravel()
+        potential = np.empty(features * width, np.int32)
+        packed = np.empty(features * width, np.uint8)
+        for token in range(begin, min(begin + CHUNK, tokens)):
+            flat_sums[:] = 0
+            _see(image, clip, token * stride[0], taps[0], channels, columns)
+            for slot in range(slots):
+                _list_spikes(columns, slot, size, listed, starts)
+                for feature in range(features):
+                    pixel = feature * stride[1]
+                    _add(
+                        weights, -pixel * size * width, width, listed, starts[pixel],
+                        starts[pixel + taps[1]], flat_sums, (slot * features + feature) * width,
+                    )  # fmt: skip
+            if all_currents is not None:
+                for slot in range(slots):
+                    for feature in range(features):
+                        at = feature * width
+                        for i in range(outputs):
+                            current = sums[slot, 0, at + i] * factor[at + i]
+                            all_currents[clip, token, slot, feature, i] = current
+                continue
+            scale = factor
+            if extra is not None:
+                scale = one
+                for slot in range(slots):
+                    for feature in range(features):
+                        at = feature * width
+                        for i in range(outputs):
+                            current = sums[slot, 0, at + i] * factor[at + i]
+                            sums[slot, 0, at + i] = current + extra[clip, token, slot, feature, i]
+            fire_row(
+                sums, None, scale, None, 0, delay, slots, initial, static_per_slot, threshold,
+                potential, packed,
+            )  # fmt: skip
             for feature in range(features):
-                pixel = feature * stride[1]
-                _add(
-                    weights, -pixel * size * width, width, listed, starts[pixel],
-                    starts[pixel + taps[1]], flat_sums, (slot * features + feature) * width,
-                )  # fmt: skip
-        if all_currents is not None:
-            for slot in range(slots):
-                for feature in range(features):
-                    at = feature * width
-                    for i in range(outputs):
-                        current = sums[slot, 0, at + i] * factor[at + i]
-                        all_currents[clip, token, slot, feature, i] = current
-            continue
-        scale = factor
-        if extra is not None:
-            scale = one
-            added = extra[clip, token]
-            for slot in range(slots):
-                for feature in range(features):
-                    for i in range(np.uint64(outputs)):
-                        at = np.uint64(feature * width) + i
-                        current = np.int32(sums[slot, 0, at] * factor[at])
-                        sums[slot, 0, at] = np.int32(current + added[slot, feature, i])
-        fire_row(
-            sums, None, scale, None, 0, delay, slots, initial, static_per_slot, threshold,
-            potential, packed,
-        )  # fmt: skip
-        for feature in range(features):
-            for i in range(np.uint64(outputs)):
-                spikes = packed[np.uint64(feature * width) + i]
-                out[clip, token + border[0], feature + border[1], i] = spikes
+                for i in range(np.uint64(outputs)):
+                    spikes = packed[np.uint64(feature * width) + i]
+                    out[clip, token + border[0], feature + border[1], i] = spikes
 
 
-@njit(cache=True, error_model="numpy", nogil=True, _nrt=False)
+@njit(cache=True, error_model="numpy", nogil=True)
 def _see(image, clip, top, taps, channels, columns):  # type: ignore[no-untyped-def]
     """Lines side by side: [line, pixel, channel] to [pixel, line, channel]."""
     for tap in range(taps):
@@ -161,7 +164,7 @@ def _see(image, clip, top, taps, channels, columns):  # type: ignore[no-untyped-
                 columns[to + channel] = image[clip, top + tap, at + channel]
 
 
-@njit(cache=True, error_model="numpy", nogil=True, _nrt=False)
+@njit(cache=True, error_model="numpy", nogil=True)
 def _list_spikes(columns, slot, size, listed, starts):  # type: ignore[no-untyped-def]
     """The places that spike in a slot, in order, and where those of each column begin."""
     found = np.uint64(0)
@@ -187,7 +190,7 @@ def _list_spikes(columns, slot, size, listed, starts):  # type: ignore[no-untype
 _sum_10, _sum_4, _sum_3, _sum_1 = (sum_rows(groups) for groups in (10, 4, 3, 1))
 
 
-@njit(cache=True, error_model="numpy", nogil=True, _nrt=False)
+@njit(cache=True, error_model="numpy", nogil=True)
 def _add(weights, at, width, rows, first, last, sums, to):  # type: ignore[no-untyped-def]
     """sums[to:] += the sum of weights[at + width r:] for each r in rows[first:last]."""
     for start in range(first, last, MOST_ROWS):

@@ -7,35 +7,24 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
+from numba import njit, prange
 from torch import Tensor
 
-from falcon_snn.neuron.threads import ROWS, share_out
-from falcon_snn.neuron.vectors import count_bits, disjoint
+from falcon_snn.neuron.numba_backend import use_torch_threads
+from falcon_snn.neuron.vectors import count_bits
 
+ROWS = 32  # of a task
 _GROUP = (0, 0, 0, 0)  # decisions in one pass
 
 
-def residual_integer(
-    a: Tensor, b: Tensor, delay: int, slots: int, factor_a: Tensor, factor_b: Tensor,
-    initial: Tensor, static_per_slot: Tensor, threshold: Tensor,
-) -> Tensor:  # fmt: skip
-    out = torch.empty(a.shape, dtype=torch.uint8)
-    streams = _arrays(a[None], b[None], factor_a, factor_b)
-    neurons = _arrays(initial, static_per_slot, threshold)
-    if delay == slots:
-        each = lookahead(slots, np.ones_like(neurons[0]), *neurons, 1)
-        share_out(_count_streams, len(out), ROWS, *streams, slots, each, out.numpy())
-    else:
-        share_out(_fire_rows, len(out), ROWS, *streams, delay, slots, *neurons, out.numpy())
-    return out
+def call(kernel: Any, *arguments: Any) -> Tensor:
+    """Run a kernel on tensors' memory and give its result as a tensor."""
+    use_torch_threads()
+    arrays = [a.contiguous().numpy() if isinstance(a, Tensor) else a for a in arguments]
+    return torch.from_numpy(kernel(*arrays))
 
 
-def _arrays(*tensors: Tensor) -> list[Any]:
-    return [tensor.contiguous().numpy() for tensor in tensors]
-
-
-@njit(cache=True, error_model="numpy", nogil=True, _nrt=False)
+@njit(cache=True, error_model="numpy", nogil=True)
 def _drive(a, b, factor_a, factor_b, slot, row, i, static_per_slot):  # type: ignore[no-untyped-def]
     """What a slot adds: a is currents [slot, row, neuron], or a and b packed [1, row, neuron]."""
     if b is None:
@@ -46,7 +35,7 @@ def _drive(a, b, factor_a, factor_b, slot, row, i, static_per_slot):  # type: ig
     return np.int32(static_per_slot[i] + np.int32(from_a + from_b))
 
 
-@njit(cache=True, error_model="numpy", nogil=True, _nrt=False)
+@njit(cache=True, error_model="numpy", nogil=True)
 def _decide(  # type: ignore[no-untyped-def]
     group, first, a, b, factor_a, factor_b, row, delay, slots, static_per_slot, threshold,
     potential, packed,
@@ -56,7 +45,6 @@ def _decide(  # type: ignore[no-untyped-def]
     The compiler knows that number, so potentials stay in registers; unsigned indices let it use
     vector instructions. Decisions after the last slot set bits that nobody keeps.
     """
-    disjoint()
     row = np.uint64(row)
     for i in range(np.uint64(potential.shape[0])):
         level = potential[i]
@@ -73,13 +61,12 @@ def _decide(  # type: ignore[no-untyped-def]
         packed[i] = bits
 
 
-@njit(cache=True, error_model="numpy", nogil=True, _nrt=False)
+@njit(cache=True, error_model="numpy", nogil=True)
 def fire_row(  # type: ignore[no-untyped-def]
     a, b, factor_a, factor_b, row, delay, slots, initial, static_per_slot, threshold, potential,
     packed,
 ):  # fmt: skip
     """SN_delta of a row of inputs (see `_drive`); `potential` is room for one row."""
-    disjoint()
     for i in range(np.uint64(potential.shape[0])):  # array expressions take seconds to compile
         potential[i] = initial[i]
         packed[i] = 0
@@ -99,7 +86,7 @@ def fire_row(  # type: ignore[no-untyped-def]
         packed[i] &= mask
 
 
-@njit(cache=True, error_model="numpy", nogil=True, _nrt=False)
+@njit(cache=True, error_model="numpy", nogil=True)
 def _steps(slots):  # type: ignore[no-untyped-def]
     """Spikes that `count_row` decides on together: half of those left, until all are decided."""
     four = (slots + 1) // 2
@@ -125,13 +112,12 @@ def lookahead(slots, factor, initial, static_per_slot, threshold, pixels):  # ty
     return each
 
 
-@njit(cache=True, error_model="numpy", nogil=True, _nrt=False)
+@njit(cache=True, error_model="numpy", nogil=True)
 def count_row(total, slots, each, packed):  # type: ignore[no-untyped-def]
     """SN_T of the currents' sum over all slots; `each` is `lookahead`'s.
 
     All spikes come at once, so their number is found by halving.
     """
-    disjoint()
     zero = np.int32(0)
     four, two, one, last = _steps(slots)
     factor, start = each[0], each[1]
@@ -153,25 +139,50 @@ def count_row(total, slots, each, packed):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def _count_streams(begin, end, a, b, factor_a, factor_b, slots, each, out):  # type: ignore[no-untyped-def]
-    """Full lookahead from two packed streams: their counts say all."""
-    mask = np.uint8((1 << slots) - 1)
-    total = np.empty(out.shape[1], np.int32)
-    for row in range(begin, end):
-        for i in range(np.uint64(out.shape[1])):
-            of_a = np.int32(count_bits(np.uint64(a[0, row, i] & mask)))
-            of_b = np.int32(count_bits(np.uint64(b[0, row, i] & mask)))
-            total[i] = np.int32(factor_a[i] * of_a + factor_b[i] * of_b)
-        count_row(total, slots, each, out[row])
-
-
-@njit(cache=True, error_model="numpy", nogil=True)
-def _fire_rows(  # type: ignore[no-untyped-def]
-    begin, end, a, b, factor_a, factor_b, delay, slots, initial, static_per_slot, threshold, out
+def residual_integer(  # type: ignore[no-untyped-def]
+    a, b, delay, slots, factor_a, factor_b, initial, static_per_slot, threshold
 ):
-    potential = np.empty(out.shape[1], np.int32)
-    for row in range(begin, end):
-        fire_row(
-            a, b, factor_a, factor_b, row, delay, slots, initial, static_per_slot, threshold,
-            potential, out[row],
-        )  # fmt: skip
+    rows, neurons = a.shape
+    if delay == slots:
+        return _count_streams(a, b, slots, factor_a, factor_b, initial, static_per_slot, threshold)
+    one, other = a.reshape((1, rows, neurons)), b.reshape((1, rows, neurons))
+    return _fire_rows(
+        one, other, factor_a, factor_b, rows, delay, slots, initial, static_per_slot, threshold
+    )
+
+
+@njit(parallel=True, cache=True, error_model="numpy", nogil=True)
+def _count_streams(  # type: ignore[no-untyped-def]
+    a, b, slots, factor_a, factor_b, initial, static_per_slot, threshold
+):
+    """Full lookahead from two packed streams: their counts say all."""
+    rows, neurons = a.shape
+    out = np.empty((rows, neurons), np.uint8)
+    mask = np.uint8((1 << slots) - 1)
+    one = np.ones(neurons, np.int32)
+    each = lookahead(slots, one, initial, static_per_slot, threshold, 1)
+    for task in prange((rows + ROWS - 1) // ROWS):
+        total = np.empty(neurons, np.int32)
+        for row in range(task * ROWS, min((task + 1) * ROWS, rows)):
+            for i in range(np.uint64(neurons)):
+                of_a = np.int32(count_bits(np.uint64(a[row, i] & mask)))
+                of_b = np.int32(count_bits(np.uint64(b[row, i] & mask)))
+                total[i] = np.int32(factor_a[i] * of_a + factor_b[i] * of_b)
+            count_row(total, slots, each, out[row])
+    return out
+
+
+@njit(parallel=True, cache=True, error_model="numpy", nogil=True)
+def _fire_rows(  # type: ignore[no-untyped-def]
+    a, b, factor_a, factor_b, rows, delay, slots, initial, static_per_slot, threshold
+):
+    neurons = initial.shape[0]
+    out = np.empty((rows, neurons), np.uint8)
+    for task in prange((rows + ROWS - 1) // ROWS):
+        potential = np.empty(neurons, np.int32)
+        for row in range(task * ROWS, min((task + 1) * ROWS, rows)):
+            fire_row(
+                a, b, factor_a, factor_b, row, delay, slots, initial, static_per_slot, threshold,
+                potential, out[row],
+            )  # fmt: skip
+    return out

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numba import njit
+from numba import njit, prange
 from torch import Tensor
 
 from falcon_snn.neuron import layers_torch
@@ -18,16 +18,21 @@ from falcon_snn.neuron.attention_numba import attention as attention
 from falcon_snn.neuron.encoding import encoding_table
 from falcon_snn.neuron.events_numba import fire_events
 from falcon_snn.neuron.int8_product import int8_product
-from falcon_snn.neuron.integer_numba import count_row, lookahead, residual_integer
+from falcon_snn.neuron.integer_numba import (
+    ROWS,
+    call,
+    count_row,
+    lookahead,
+    residual_integer,
+)
 from falcon_snn.neuron.layers_torch import pool as pool
-from falcon_snn.neuron.threads import ROWS, share_out
+from falcon_snn.neuron.numba_backend import use_torch_threads
 from falcon_snn.neuron.vectors import count_bits
 
 if TYPE_CHECKING:
     from falcon_snn.neuron.layers import IntegerNeurons, Pair, Term
 
 _PART_BYTES = 1 << 21  # of rows and sums at a time, for each thread
-_BYTES = 1 << 16  # of spikes, worth a thread
 
 
 def fire(
@@ -39,6 +44,7 @@ def fire(
         return layers_torch.with_border(out.view(shape), border)
     if delay < slots:
         return fire_events(terms, neurons, slots, delay, border)
+    use_torch_threads()
     counts = [_counts(term.window(), slots) for term in terms]
     factor = terms[0].factor if len(terms) == 1 else torch.ones_like(terms[0].factor)
     each = _lookahead(slots, factor, neurons, shape[2])
@@ -67,18 +73,18 @@ def _silence(shape: Sequence[int], border: "Pair") -> Tensor:
 def _fire_sums(sums: Tensor, slots: int, each: Any, border: "Pair", out: Tensor) -> None:
     """SN_T of sums [row, output] to the lines of `out` within its border."""
     lines = sums.view(-1, each.shape[1]).numpy()
-    arguments = (lines, slots, each, border[0], out.flatten(2).numpy())
-    share_out(_fire_lines, len(lines), ROWS, *arguments)
+    _fire_lines(lines, slots, each, border[0], out.flatten(2).numpy())
 
 
-@njit(cache=True, error_model="numpy", nogil=True, _nrt=False)
-def _fire_lines(begin, end, sums, slots, each, border, out):  # type: ignore[no-untyped-def]
+@njit(parallel=True, cache=True, error_model="numpy", nogil=True)
+def _fire_lines(sums, slots, each, border, out):  # type: ignore[no-untyped-def]
     lines = out.shape[1] - 2 * border
-    neurons = sums.shape[1]
+    rows, neurons = sums.shape
     first = (out.shape[2] - neurons) // 2
-    for row in range(begin, end):
-        packed = out[row // lines, row % lines + border, first : first + neurons]
-        count_row(sums[row], slots, each, packed)
+    for task in prange((rows + ROWS - 1) // ROWS):
+        for row in range(task * ROWS, min((task + 1) * ROWS, rows)):
+            packed = out[row // lines, row % lines + border, first : first + neurons]
+            count_row(sums[row], slots, each, packed)
 
 
 def _residual(
@@ -87,9 +93,9 @@ def _residual(
     """One or two streams of spikes; a single one is added twice, the second time with factor 0."""
     a, b = (term.window().flatten(0, 2) for term in (terms[0], terms[-1]))
     factor_b = terms[1].factor if len(terms) == 2 else torch.zeros_like(terms[0].factor)
-    return residual_integer(
-        a, b, delay, slots, terms[0].factor, factor_b, neurons.initial, neurons.static,
-        neurons.threshold,
+    return call(
+        residual_integer, a, b, delay, slots, terms[0].factor, factor_b, neurons.initial,
+        neurons.static, neurons.threshold,
     )  # fmt: skip
 
 
@@ -112,15 +118,18 @@ def _sums(term: "Term", counts: Tensor) -> Tensor:
 def _counts(packed: Tensor, first: int) -> Tensor:
     """`packed.count` in one pass."""
     counts = torch.empty(packed.shape, dtype=torch.uint8)
-    flat, mask = packed.contiguous().view(-1).numpy(), (1 << first) - 1
-    share_out(_count, len(flat), _BYTES, flat, mask, counts.view(-1).numpy())
+    _count(packed.contiguous().view(-1).numpy(), (1 << first) - 1, counts.view(-1).numpy())
     return counts
 
 
-@njit(cache=True, error_model="numpy", nogil=True, _nrt=False)
-def _count(begin, end, packed, mask, counts):  # type: ignore[no-untyped-def]
-    for i in range(np.uint64(begin), np.uint64(end)):
-        counts[i] = count_bits(np.uint64(packed[i] & np.uint8(mask)))
+@njit(parallel=True, cache=True, error_model="numpy", nogil=True)
+def _count(packed, mask, counts):  # type: ignore[no-untyped-def]
+    size = 1 << 16
+    for block in prange((packed.shape[0] + size - 1) // size):
+        for i in range(
+            np.uint64(block * size), np.uint64(min((block + 1) * size, packed.shape[0]))
+        ):
+            counts[i] = count_bits(np.uint64(packed[i] & np.uint8(mask)))
 
 
 def _rows(x: Tensor, weight: Tensor, stride: "Pair") -> Tensor:
@@ -134,15 +143,14 @@ def _rows(x: Tensor, weight: Tensor, stride: "Pair") -> Tensor:
         for size, taps, step in zip((lines, pixels), kernel, stride, strict=True)
     ]
     rows = torch.empty((clips, *tokens, kernel[0], kernel[1] * channels), dtype=torch.int8)
-    image = x.contiguous().view(torch.int8).flatten(2).numpy()
-    share_out(_lay_out, clips * tokens[0], ROWS, image, channels, stride, rows.numpy())
+    _lay_out(x.contiguous().view(torch.int8).flatten(2).numpy(), channels, stride, rows.numpy())
     return rows.view(-1, kernel[0] * kernel[1] * channels)
 
 
-@njit(cache=True, error_model="numpy", nogil=True, _nrt=False)
-def _lay_out(begin, end, image, channels, stride, rows):  # type: ignore[no-untyped-def]
-    _, lines, pixels, taps, size = rows.shape
-    for task in range(begin, end):
+@njit(parallel=True, cache=True, error_model="numpy", nogil=True)
+def _lay_out(image, channels, stride, rows):  # type: ignore[no-untyped-def]
+    clips, lines, pixels, taps, size = rows.shape
+    for task in prange(clips * lines):
         clip, line = task // lines, task % lines
         for pixel in range(pixels):
             start = np.uint64(pixel * stride[1] * channels)
@@ -154,17 +162,17 @@ def _lay_out(begin, end, image, channels, stride, rows):  # type: ignore[no-unty
 
 def codes(term: "Term", bias: Tensor, shift: Tensor, first: int) -> Tensor:
     assert term.weight is not None
+    use_torch_threads()
     rows = _counts(term.packed, first).flatten(0, 2).view(torch.int8)
     total = int8_product(rows, term.weight)
     code = torch.empty(total.shape, dtype=torch.int8)
-    parameters = (term.factor.numpy(), bias.numpy(), shift.numpy())
-    share_out(_codes, len(total), ROWS, total.numpy(), *parameters, code.numpy())
+    _codes(total.numpy(), term.factor.numpy(), bias.numpy(), shift.numpy(), code.numpy())
     return code.view(term.shape)
 
 
-@njit(cache=True, error_model="numpy", nogil=True, _nrt=False)
-def _codes(begin, end, total, factor, bias, shift, code):  # type: ignore[no-untyped-def]
-    for row in range(begin, end):
+@njit(parallel=True, cache=True, error_model="numpy", nogil=True)
+def _codes(total, factor, bias, shift, code):  # type: ignore[no-untyped-def]
+    for row in prange(total.shape[0]):
         for i in range(np.uint64(total.shape[1])):
             level = np.int32(np.int32(total[row, i]) * factor[i] + bias[i])
             level = np.int32(level >> shift[i])
@@ -175,6 +183,7 @@ def encode(
     features: Tensor, weight: Tensor, stride: "Pair", padding: "Pair", lengths: Tensor | None,
     factor: Tensor, neurons: "IntegerNeurons", slots: int, kind: str, border: "Pair",
 ) -> Tensor:  # fmt: skip
+    use_torch_threads()
     x = layers_torch.real_features(features, lengths, padding)
     size = [(x.shape[1 + axis] - weight.shape[1 + axis]) // stride[axis] + 1 for axis in (0, 1)]
     shape = (len(x), *size, len(weight))
@@ -184,16 +193,15 @@ def encode(
         sums = int8_product(_rows(x[part], weight, stride), weight, 127)
         _fire_sums(sums, slots, each, border, out[part])
     if kind != "first":  # what full lookahead gives
-        trains = np.array(encoding_table(slots, kind), np.uint8)
-        share_out(_translate, out.numel(), _BYTES, out.view(-1).numpy(), trains)
+        _translate(out.view(-1).numpy(), np.array(encoding_table(slots, kind), np.uint8))
     if lengths is not None:
         lines = out[:, border[0] : border[0] + size[0]]
         lines[:] = layers_torch.real_trains(lines, weight, stride, padding, lengths)
     return out
 
 
-@njit(cache=True, error_model="numpy", nogil=True, _nrt=False)
-def _translate(begin, end, packed, trains):  # type: ignore[no-untyped-def]
+@njit(parallel=True, cache=True, error_model="numpy", nogil=True)
+def _translate(packed, trains):  # type: ignore[no-untyped-def]
     """The train with as many spikes."""
-    for i in range(np.uint64(begin), np.uint64(end)):
+    for i in prange(packed.shape[0]):
         packed[i] = trains[count_bits(np.uint64(packed[i]))]

@@ -2,18 +2,16 @@
 
 from typing import Any
 
+import numba
 import numpy as np
 import torch
-from numba import njit
+from numba import njit, prange
 from torch import Tensor
 
 from falcon_snn.neuron.parameters import Neurons, periodic
-from falcon_snn.neuron.threads import share_out
 from falcon_snn.neuron.torch_backend import once_if_equal
-from falcon_snn.neuron.vectors import disjoint
 
 BLOCK = 1024  # neurons: potential and parameters of a block take 12 KiB of float32
-_BLOCKS = 16  # worth a thread
 
 
 def run(currents: Tensor, delay: int, neurons: Neurons, out: Tensor, total: Tensor | None) -> bool:
@@ -21,16 +19,20 @@ def run(currents: Tensor, delay: int, neurons: Neurons, out: Tensor, total: Tens
 
     Says whether the potentials stayed finite.
     """
+    use_torch_threads()
     totals = out.new_empty(0, dtype=currents.dtype) if total is None else total.view(-1)
-    broken = _over_blocks(
-        _fire, flat(currents), delay, *flat_parameters(neurons, currents), flat(out), totals.numpy()
+    broken = _fire(
+        flat(currents), delay, *flat_parameters(neurons, currents), flat(out), totals.numpy()
     )
-    return sum(broken) == 0
+    return bool(broken == 0)
 
 
-def _over_blocks(kernel: Any, per_slot: Any, *arguments: Any) -> list[Any]:
-    """Run a kernel on all neurons of an array [slot, neuron]."""
-    return share_out(kernel, -(-per_slot.shape[1] // BLOCK), _BLOCKS, per_slot, *arguments)
+def use_torch_threads() -> None:
+    """Take as many threads as torch does, so that one setting controls both."""
+    threads = torch.get_num_threads()
+    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
+    if torch.get_num_threads() != threads:  # numba's start resets OpenMP, and so torch
+        torch.set_num_threads(threads)
 
 
 def flat(slots: Tensor) -> Any:
@@ -69,7 +71,6 @@ def _decide(  # type: ignore[no-untyped-def]
     The compiler knows that number, so it unrolls the group and keeps potentials in registers. It
     gives up on vectors where an index might be negative, so indices are unsigned.
     """
-    disjoint()
     slots = np.int64(currents.shape[0])
     zero = currents.dtype.type(0)
     one = currents.dtype.type(1)
@@ -122,8 +123,8 @@ def _run_block(  # type: ignore[no-untyped-def]
     return potential, static
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
-def _fire(first, last, currents, delay, initial, static_per_slot, threshold, out, total):  # type: ignore[no-untyped-def]
+@njit(parallel=True, cache=True, error_model="numpy", nogil=True)
+def _fire(currents, delay, initial, static_per_slot, threshold, out, total):  # type: ignore[no-untyped-def]
     """Spikes to `out`; returns how many neurons ended with NaN or infinity.
 
     NaN and infinity never leave a potential, so one look at its end covers all slots.
@@ -131,7 +132,7 @@ def _fire(first, last, currents, delay, initial, static_per_slot, threshold, out
     slots, neurons = currents.shape
     zero = currents.dtype.type(0)
     broken = 0
-    for block in range(first, last):
+    for block in prange((neurons + BLOCK - 1) // BLOCK):
         start = block * BLOCK
         size = min(BLOCK, neurons - start)
         potential, static = _run_block(
@@ -143,29 +144,32 @@ def _fire(first, last, currents, delay, initial, static_per_slot, threshold, out
             current = currents[slot, start : start + size]
             for i in range(sums.shape[0]):
                 sums[i] = sums[i] + static[i] + current[i]
+        bad = 0
         for i in range(size):
-            broken += potential[i] - potential[i] != zero
+            bad += potential[i] - potential[i] != zero
+        broken += bad
     return broken
 
 
 def rate_backward(grad: Tensor, total: Tensor, threshold: Tensor) -> Tensor:
     """`torch_backend.rate_backward` in one pass over the gradient."""
+    use_torch_threads()
     slope = torch.empty_like(total)
     theta = periodic(threshold, total.shape).contiguous().numpy()
-    _over_blocks(
-        _rate_backward, flat(once_if_equal(grad)), grad.shape[0], total.view(-1).numpy(), theta,
+    _rate_backward(
+        flat(once_if_equal(grad)), grad.shape[0], total.view(-1).numpy(), theta,
         slope.view(-1).numpy(),
     )  # fmt: skip
     return slope
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
-def _rate_backward(first, last, grad, slots, total, threshold, slope):  # type: ignore[no-untyped-def]
+@njit(parallel=True, cache=True, error_model="numpy", nogil=True)
+def _rate_backward(grad, slots, total, threshold, slope):  # type: ignore[no-untyped-def]
     rows, neurons = grad.shape
     zero = total.dtype.type(0)
     most = total.dtype.type(slots)
     number = total.dtype.type(rows)
-    for block in range(first, last):
+    for block in prange((neurons + BLOCK - 1) // BLOCK):
         start = block * BLOCK
         end = min(start + BLOCK, neurons)
         theta = np.empty(end - start, total.dtype)
@@ -185,19 +189,21 @@ def _rate_backward(first, last, grad, slots, total, threshold, slope):  # type: 
 
 def temporal_backward(currents: Tensor, delay: int, neurons: Neurons, grad: Tensor) -> Tensor:
     """`torch_backend.temporal_backward` in one pass over currents and gradient."""
+    use_torch_threads()
     inputs = torch.empty_like(currents, memory_format=torch.contiguous_format)
-    parameters = flat_parameters(neurons, currents)
-    _over_blocks(_temporal_backward, flat(currents), delay, *parameters, flat(grad), flat(inputs))
+    _temporal_backward(
+        flat(currents), delay, *flat_parameters(neurons, currents), flat(grad), flat(inputs)
+    )
     return inputs
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@njit(parallel=True, cache=True, error_model="numpy", nogil=True)
 def _temporal_backward(  # type: ignore[no-untyped-def]
-    first, last, currents, delay, initial, static_per_slot, threshold, grad, to_inputs
+    currents, delay, initial, static_per_slot, threshold, grad, to_inputs
 ):
     """Slot t of `to_inputs` holds the slope of decision t, until dL/dI(t) replaces it."""
     slots, neurons = currents.shape
-    for block in range(first, last):
+    for block in prange((neurons + BLOCK - 1) // BLOCK):
         start = block * BLOCK
         size = min(BLOCK, neurons - start)
         end = start + size

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
+from numba import njit, prange
 from torch import Tensor
 
+from falcon_snn.neuron.numba_backend import use_torch_threads
 from falcon_snn.neuron.parameters import Norm
-from falcon_snn.neuron.threads import ROWS, share_out
 
 _ROWS = 64  # of a task; it adds up its gradients in float32, the tasks' sums are added in double
 
@@ -28,9 +28,9 @@ def floor_clipped(
 ) -> Tensor:  # fmt: skip
     """floor(clip((norm(x)/step + offset) / threshold, low, high)), parameters per last axis."""
     out = torch.empty_like(x, memory_format=torch.contiguous_format)
-    rows, each = _rows(x), _per_row(x, *_scaling(x, norm), offset, threshold)
-    bounds = (np.float32(step), np.float32(low), np.float32(high))
-    share_out(_forward, len(rows), ROWS, rows, each, *bounds, _rows(out))
+    use_torch_threads()
+    each = _per_row(x, *_scaling(x, norm), offset, threshold)
+    _forward(_rows(x), each, np.float32(step), np.float32(low), np.float32(high), _rows(out))
     return out
 
 
@@ -48,8 +48,11 @@ def floor_clipped_backward(
     mean = torch.zeros_like(scale) if norm is None or norm.mean is None else norm.mean
     parts = np.empty((-(-rows.shape[0] // _ROWS), 4, rows.shape[1]), np.float32)
     each = _per_row(x, scale, shift, offset, threshold, mean)
-    bounds = (np.float32(step), np.float32(low), np.float32(high))
-    share_out(_backward, len(parts), 1, _rows(grad), rows, each, *bounds, _rows(to_x), parts)
+    use_torch_threads()
+    _backward(
+        _rows(grad), rows, each, np.float32(step), np.float32(low), np.float32(high), _rows(to_x),
+        parts,
+    )  # fmt: skip
     sums = torch.from_numpy(parts).sum(dim=0, dtype=torch.float64)
     to_step, to_offset, to_threshold, moved = sums.view(4, -1, x.shape[-1]).sum(dim=1)
     found = (-to_step.sum() / step).float(), to_offset.float(), -to_threshold.float() / threshold
@@ -63,7 +66,7 @@ def floor_clipped_backward(
         clips = x.numel() // x.shape[-1]
         slope = -scale * norm.rstd * to_gamma / clips
         level = -scale * to_beta / clips - slope * mean
-        share_out(_add_line, len(rows), ROWS, rows, _per_row(x, slope, level), _rows(to_x))
+        _add_line(rows, _per_row(x, slope, level), _rows(to_x))
     return to_x, to_beta.float(), to_gamma.float(), *found
 
 
@@ -88,22 +91,24 @@ def _per_row(x: Tensor, *values: Tensor) -> Any:
     return torch.stack([value.detach() for value in values]).float().repeat(1, x.shape[-2]).numpy()
 
 
-@njit(cache=True, error_model="numpy", nogil=True, _nrt=False)
-def _forward(begin, end, x, each, step, low, high, out):  # type: ignore[no-untyped-def]
+@njit(parallel=True, cache=True, error_model="numpy", nogil=True)
+def _forward(x, each, step, low, high, out):  # type: ignore[no-untyped-def]
+    rows, size = x.shape
     scale, shift, offset, threshold = each[0], each[1], each[2], each[3]
-    for row in range(begin, end):
-        for i in range(x.shape[1]):
-            level = ((x[row, i] * scale[i] + shift[i]) / step + offset[i]) / threshold[i]
-            out[row, i] = np.floor(min(max(level, low), high))
+    for task in prange((rows + _ROWS - 1) // _ROWS):
+        for row in range(task * _ROWS, min((task + 1) * _ROWS, rows)):
+            for i in range(size):
+                level = ((x[row, i] * scale[i] + shift[i]) / step + offset[i]) / threshold[i]
+                out[row, i] = np.floor(min(max(level, low), high))
 
 
-@njit(cache=True, error_model="numpy", nogil=True, _nrt=False)
-def _backward(begin, end, grad, x, each, step, low, high, to_x, parts):  # type: ignore[no-untyped-def]
+@njit(parallel=True, cache=True, error_model="numpy", nogil=True)
+def _backward(grad, x, each, step, low, high, to_x, parts):  # type: ignore[no-untyped-def]
     rows, size = x.shape
     scale, shift, offset, threshold, mean = each[0], each[1], each[2], each[3], each[4]
     zero = np.float32(0)
     slope = np.float32(1) / step
-    for task in range(begin, end):
+    for task in prange((rows + _ROWS - 1) // _ROWS):
         sums = parts[task]
         sums[:] = 0
         for row in range(task * _ROWS, min((task + 1) * _ROWS, rows)):
@@ -120,9 +125,9 @@ def _backward(begin, end, grad, x, each, step, low, high, to_x, parts):  # type:
                 sums[3, i] += scaled * (x[row, i] - mean[i])
 
 
-@njit(cache=True, error_model="numpy", nogil=True, _nrt=False)
-def _add_line(begin, end, x, each, out):  # type: ignore[no-untyped-def]
+@njit(parallel=True, cache=True, error_model="numpy", nogil=True)
+def _add_line(x, each, out):  # type: ignore[no-untyped-def]
     slope, level = each[0], each[1]
-    for row in range(begin, end):
+    for row in prange(x.shape[0]):
         for i in range(x.shape[1]):
             out[row, i] += slope[i] * x[row, i] + level[i]

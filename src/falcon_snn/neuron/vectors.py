@@ -88,22 +88,6 @@ def multiply_pairs(groups: int) -> Any:
 
 
 @intrinsic
-def disjoint(typing):  # type: ignore[no-untyped-def]
-    """Promise that no array given to this function overlaps one that it writes.
-
-    Otherwise loops begin with a comparison of all their addresses.
-    """
-
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        for argument in builder.function.args:
-            if argument.name.endswith(".4"):  # the address of an array's elements
-                argument.add_attribute("noalias")
-        return context.get_dummy_value()
-
-    return types.void(), generate
-
-
-@intrinsic
 def spike_mask(typing, packed, at, slot):  # type: ignore[no-untyped-def]
     """Bit i: whether packed[at + i] has a spike in the slot; reads 64 bytes."""
 
