@@ -89,6 +89,10 @@ def test_what_cannot_be_refitted(tmp_path: Path) -> None:
         refit(BODY, "embedded", out, passes=0)
     with pytest.raises(FalconError, match="is the input itself"):
         refit(pretrained_path(BODY), "embedded", pretrained_path(BODY))
+    with pytest.raises(FalconError, match="has no recordings of nope"):
+        refit(BODY, "embedded", out, classes=("nope", "yes"))
+    with pytest.raises(FalconError, match="1 classes; give two or more"):
+        refit(BODY, "embedded", out, classes=("yes",))
     assert not out.exists()
     words = ["refit", "--pretrained", BODY, "--data", "embedded", "--unknown", "--out", str(out)]
     done = CliRunner().invoke(app, words)

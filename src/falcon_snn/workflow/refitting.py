@@ -28,7 +28,7 @@ from falcon_snn.training.export import save_network
 from falcon_snn.workflow.calibrating import best_offsets, cross_validated
 from falcon_snn.workflow.model import THRESHOLDS, load
 from falcon_snn.workflow.sources import Data, data_source
-from falcon_snn.workflow.training import read_recipe
+from falcon_snn.workflow.training import demand_classes, read_recipe
 from falcon_snn.workflow.watch import SILENT, Watch
 
 RIDGES = (0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4)  # on features of variance 1; mean loss of a clip
@@ -72,6 +72,9 @@ def refit(
     demand_within("--seed", seed, 0, MOST_SEED)
     snn, delays, source = model.snn, model.delays(schedule), data_source(data)
     validation = examples_for(source, "validation", classes)
+    demand_classes(data, validation, classes)
+    new = replace(snn.network.readout, classes=len(validation.words))
+    new.shape(snn.network.shapes)  # refuses a single class
     known = torch.cat([_features(snn, *each, delays) for each in batches(validation, snn.device)])
     x, targets = _heard(snn, delays, _training(source, classes, data), passes, seed, watch)
     mean, deviation = x.mean(dim=0), x.std(dim=0, correction=0).clamp_min(1e-3)

@@ -137,6 +137,13 @@ def read_recipe(
     return replace(recipe, label_smoothing=0.0, augment=replace(recipe.augment, mixup=0.0))
 
 
+def demand_classes(data: Data, examples: Examples, classes: Sequence[str] | None) -> None:
+    """Refuse words that the data has no clips of."""
+    if classes is not None and tuple(classes) != examples.words:
+        gone = sorted(set(classes) - set(examples.words) - set(NO_WORDS))
+        raise FalconError(f"{data}: has no recordings of {', '.join(gone[:3]) or 'words'}")
+
+
 def demand_phases(phases: Sequence[str]) -> None:
     """Refuse what is no phase of an adaptation; recipes of other names train a QNN."""
     for name in phases or [""]:
@@ -266,9 +273,7 @@ def train(
         ) as session,
         session.locked(Path(out)),
     ):
-        if classes is not None and tuple(classes) != session.validation.words:
-            gone = sorted(set(classes) - set(session.validation.words) - set(NO_WORDS))
-            raise FalconError(f"{data}: has no recordings of {', '.join(gone[:3]) or 'words'}")
+        demand_classes(data, session.validation, classes)
         model = _model(network, session.samples, slots, init)
         if weight_bits is not None and isinstance(model, Qnn):
             model = with_weight_bits(model, weight_bits)
