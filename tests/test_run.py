@@ -93,13 +93,17 @@ def test_a_run_its_report_and_what_is_done_again(folder: Path) -> None:
     assert pages[0].read_bytes() == pages[1].read_bytes()
 
 
+def chip_like_paper(folder: Path, table: str, key: str, value: float) -> str:
+    """A profile that differs from the paper's in one value; its sums are exact, so it is quick."""
+    profile = folder / f"{key}.toml"
+    given = f'{{ value = {value}, tag = "assumed", source = "test" }}'
+    profile.write_text(f'like = "paper"\n[{table}]\n{key} = {given}\n')
+    return str(profile)
+
+
 def test_a_run_on_chips(folder: Path) -> None:
-    profile = folder / "stuck.toml"  # exact sums: quick
-    profile.write_text(
-        'like = "paper"\n[errors]\n'
-        'stuck_hrs_rate = { value = 0.01, tag = "assumed", source = "test" }\n'
-    )
-    call(arguments(folder, "--hardware", str(profile), "--chips", "2", "--random", "0"))
+    profile = chip_like_paper(folder, "errors", "stuck_hrs_rate", 0.01)
+    call(arguments(folder, "--hardware", profile, "--chips", "2", "--random", "0"))
     search = json.loads((folder / "run" / "search" / "result.json").read_text())
     assert search["settings"]["chips"] == 2
     measured = json.loads((folder / "run" / "measure" / "chips.json").read_text())["networks"]
@@ -112,12 +116,8 @@ def test_a_run_on_chips(folder: Path) -> None:
 
 
 def test_a_run_on_chips_adapts_weights_that_they_can_hold(folder: Path) -> None:
-    profile = folder / "three-bits.toml"  # exact sums: quick
-    profile.write_text(
-        'like = "paper"\n[precision]\n'
-        'weight_bits = {value = 3, tag = "assumed", source = "a test of how a run adapts to it"}\n'
-    )
-    call(arguments(folder, "--hardware", str(profile), "--chips", "1", "--random", "0"))
+    profile = chip_like_paper(folder, "precision", "weight_bits", 3)
+    call(arguments(folder, "--hardware", profile, "--chips", "1", "--random", "0"))
     best = folder / "run" / "adapt" / "fastest" / "best.safetensors"
     assert load_metadata(best).network.weight_bits == 3
 

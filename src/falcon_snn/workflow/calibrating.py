@@ -1,7 +1,7 @@
 """What stands between scores and words, chosen on validation clips and on streams made of them:
 an offset of every class score, which becomes part of the readout, and two thresholds."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -101,18 +101,28 @@ def best_offsets(scores: Tensor, labels: Tensor) -> Tensor:
     """What to add to the score of every class, float64 [class]: the likeliest, kept small."""
     known = labels != NONE
     offsets = torch.zeros(scores.shape[1], dtype=torch.float64, requires_grad=True)
-    solver = torch.optim.LBFGS([offsets], max_iter=100, line_search_fn="strong_wolfe")
 
-    def loss() -> float:
+    def loss() -> Tensor:
+        unlikely = F.cross_entropy(scores[known] + offsets, labels[known], reduction="sum")
+        return unlikely + _RIDGE * offsets.square().sum()
+
+    minimise(offsets, loss, history=100)
+    return offsets.detach()
+
+
+def minimise(parameter: Tensor, loss: Callable[[], Tensor], history: int) -> None:
+    """Move a parameter to where a convex loss is smallest, in a hundred steps at most."""
+    solver = torch.optim.LBFGS(
+        [parameter], max_iter=100, history_size=history, line_search_fn="strong_wolfe"
+    )
+
+    def closure() -> float:
         solver.zero_grad()
-        moved = scores[known] + offsets
-        unlikely = F.cross_entropy(moved, labels[known], reduction="sum")
-        total = unlikely + _RIDGE * offsets.square().sum()
+        total = loss()
         total.backward()  # type: ignore[no-untyped-call]
         return float(total.detach())
 
-    solver.step(loss)  # type: ignore[no-untyped-call]
-    return offsets.detach()
+    solver.step(closure)  # type: ignore[no-untyped-call]
 
 
 def right_answers(

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from falcon_snn.data.examples import find_source, kind_of, load_noise
-from falcon_snn.data.task import examples_for, waves_for
+from falcon_snn.data.task import examples_for
 from falcon_snn.files import demand_file_target
 from falcon_snn.forms import MOST_SEED, demand_within
 from falcon_snn.network.integer import Snn
@@ -25,14 +24,13 @@ from falcon_snn.training.batches import Clips
 from falcon_snn.training.checkpoint import MARK
 from falcon_snn.training.evaluate import batches
 from falcon_snn.training.export import save_network
-from falcon_snn.workflow.calibrating import best_offsets, cross_validated
+from falcon_snn.workflow.calibrating import best_offsets, cross_validated, minimise
 from falcon_snn.workflow.model import THRESHOLDS, load
 from falcon_snn.workflow.sources import Data, data_source
-from falcon_snn.workflow.training import demand_classes, read_recipe
+from falcon_snn.workflow.training import demand_classes, load_training, read_recipe
 from falcon_snn.workflow.watch import SILENT, Watch
 
 RIDGES = (0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4)  # on features of variance 1; mean loss of a clip
-_STEPS = 100  # of the solver, for each ridge; it starts where the one before ended
 
 
 @dataclass(frozen=True)
@@ -109,10 +107,9 @@ def _training(source: str, classes: Sequence[str] | None, data: Data) -> Clips:
     """Training clips, heard as in training, but neither mixed nor masked: the spikes know words."""
     recipe = read_recipe("qnn", "qnn", data, classes=classes)
     augment = replace(recipe.augment, mixup=0.0, time_masks=0, band_masks=0)
-    recipe, cpu = replace(recipe, augment=augment), torch.device("cpu")
-    if kind_of(find_source(source)) != "recordings":
-        return Clips(examples_for(source, "training", classes), recipe, cpu, torch.zeros(0))
-    return Clips(waves_for(source, "training", classes), recipe, cpu, load_noise(source))
+    recipe = replace(recipe, augment=augment)
+    clips, noise = load_training(source, [recipe], classes)
+    return Clips(clips, recipe, torch.device("cpu"), noise)
 
 
 def _heard(
@@ -148,19 +145,16 @@ def _best(x: Tensor, targets: Tensor, known: Tensor, labels: Tensor, watch: Watc
 
 
 def _readouts(x: Tensor, targets: Tensor) -> Iterator[tuple[float, Tensor]]:
-    """Ridge and readout [feature + 1, class], its last row the bias, which no ridge holds back."""
+    """Ridge and readout [feature + 1, class], its last row the bias, which no ridge holds back.
+
+    Each begins where the one before ended.
+    """
     readout = torch.zeros(x.shape[1] + 1, targets.shape[1], requires_grad=True)
     for ridge in RIDGES:
-        solver = torch.optim.LBFGS(
-            [readout], max_iter=_STEPS, history_size=20, line_search_fn="strong_wolfe"
-        )
 
-        def loss(solver: torch.optim.LBFGS = solver, ridge: float = ridge) -> float:
-            solver.zero_grad()
+        def loss(ridge: float = ridge) -> Tensor:
             scores = torch.addmm(readout[-1], x, readout[:-1])
-            total = F.cross_entropy(scores, targets) + ridge * readout[:-1].square().sum()
-            total.backward()  # type: ignore[no-untyped-call]
-            return float(total.detach())
+            return F.cross_entropy(scores, targets) + ridge * readout[:-1].square().sum()
 
-        solver.step(loss)  # type: ignore[no-untyped-call]
+        minimise(readout, loss, history=20)
         yield ridge, readout.detach().clone()

@@ -98,15 +98,22 @@ def open_training(
     source = data_source(data)
     # The first process fills the cache of decoded clips, the others then find it filled.
     with opened.first_alone():
-        sound = kind_of(find_source(source)) == "recordings"
-        waves = sound and any(recipe.needs_waves for recipe in recipes)
-        training = (waves_for if waves else examples_for)(source, "training", classes)
-        noisy = waves and any(recipe.augment.noisy for recipe in recipes)
-        noise = load_noise(source) if noisy else torch.zeros(0)
+        training, noise = load_training(source, recipes, classes)
         validation = examples_for(source, "validation", classes)
     own_watch = watch if opened.leads else SILENT
     yield Session(opened, training, noise, validation, seed, own_watch)
     opened.close()
+
+
+def load_training(
+    source: str, recipes: Sequence[Recipe], classes: Sequence[str] | None
+) -> tuple[Examples | Waves, torch.Tensor]:
+    """The training clips as the recipes need them, and the noise that is added to some."""
+    sound = kind_of(find_source(source)) == "recordings"
+    waves = sound and any(recipe.needs_waves for recipe in recipes)
+    training = (waves_for if waves else examples_for)(source, "training", classes)
+    noisy = waves and any(recipe.augment.noisy for recipe in recipes)
+    return training, load_noise(source) if noisy else torch.zeros(0)
 
 
 def read_recipe(
