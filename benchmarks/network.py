@@ -18,10 +18,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from falcon_snn.network.convert import convert
+from falcon_snn.network.convert import Conversion, convert
+from falcon_snn.network.fixed_point import Folded
 from falcon_snn.network.operations import Attention, Code, Fire, Readout, Source
-from falcon_snn.network.operations.fire import SUFFIXES
-from falcon_snn.network.parts import Weights
+from falcon_snn.network.product import SUFFIXES
 from falcon_snn.network.qnn import Counting, Qnn
 from falcon_snn.neuron.encoding import encoding_table
 from falcon_snn.training.checkpoint import load_model
@@ -41,23 +41,24 @@ class Ordinary:
         bits = [[(byte >> slot) & 1 for byte in table] for slot in range(self.slots)]
         self.trains = torch.tensor(bits, device="cuda").half()
         self.folded: dict[str, tuple[Tensor, Tensor]] = {}
+        conversion = Conversion(model)
         for stage in self.network.stages:
             part = model.part(stage.name)
             for suffix, read, _ in stage.products:
                 alpha = part.code.step() if isinstance(stage, Code) else part.fire.step()
-                weights = getattr(part, f"weights{suffix}")
+                weights = conversion.folded(getattr(part, f"weights{suffix}"))
                 self.folded[stage.name + suffix] = self.fold(weights, read, alpha)
 
     def step(self, name: str) -> Tensor:
         step: Tensor = self.model.part(name).fire.step()
         return step
 
-    def fold(self, weights: Weights, read: str, alpha: Tensor) -> tuple[Tensor, Tensor]:
+    def fold(self, weights: Folded, read: str, alpha: Tensor) -> tuple[Tensor, Tensor]:
         """Weights and bias of x / alpha for inputs in spikes, [outputs, inputs, kernel, kernel]."""
-        codes, gain, bias = weights.folded()
-        scaled = codes * (gain * self.step(read) / alpha).view(-1, 1, 1, 1)
+        gain = weights.gain * self.step(read) / alpha
+        scaled = weights.codes * gain.view(-1, 1, 1, 1)
         last = scaled.permute(0, 3, 1, 2).half().contiguous(memory_format=torch.channels_last)
-        return last, (bias / alpha).half()
+        return last, (weights.bias / alpha).half()
 
     def product(self, name: str, x: Tensor, product: Any, share: int) -> Tensor:
         """Currents of spikes [..., line, pixel, channel]; a slot adds its share of the bias."""
@@ -131,12 +132,16 @@ class Ordinary:
 
 
 def clips_per_second(work: Callable[[], Any], clips: int, repeats: int = 5) -> float:
+    def wait() -> None:
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+
     work()
-    torch.cuda.synchronize()
+    wait()
     begin = time.perf_counter()
     for _ in range(repeats):
         work()
-    torch.cuda.synchronize()
+    wait()
     return clips * repeats / (time.perf_counter() - begin)
 
 

@@ -12,14 +12,18 @@ from tests.other_networks import CNN
 from tests.random_networks import networks, random_inputs, schedules, trained_like
 from tests.slow_chip import SlowChip, key
 
+from falcon_snn.hardware.effects import effects
 from falcon_snn.hardware.profile import Profile, load_profile
 from falcon_snn.network.calibrate import calibrate, chosen_range
 from falcon_snn.network.chip import sample_array, sampled
 from falcon_snn.network.convert import convert
 from falcon_snn.network.description import Network
 from falcon_snn.network.integer import Snn
+from falcon_snn.neuron import fused
 from falcon_snn.neuron.analog import UNIT, AnalogArray
 from falcon_snn.neuron.counter_noise import counters, normals
+from falcon_snn.neuron.layers import Term
+from falcon_snn.neuron.layers_torch import chip_currents
 from falcon_snn.neuron.packed import count
 
 IDEAL, MACRO, NOISY = (load_profile(name) for name in ("paper", "xue2020", "noisy"))
@@ -128,6 +132,79 @@ def test_the_kernel_gives_the_spikes_of_the_chip(profile: Profile, qnn: bool) ->
         plain = chip.streams(x, None, delays, "torch")
         fused = chip.streams(x, None, delays, "triton")
         assert all(torch.equal(plain[name], fused[name]) for name in plain)
+
+
+@pytest.mark.parametrize("qnn", [False, True])
+@pytest.mark.parametrize("name", list(effects(NOISY, 8)))
+def test_every_effect_alone_is_the_same_in_a_kernel(name: str, qnn: bool) -> None:
+    snn, x = convert(trained_like(CNN, 3)), random_inputs(CNN, 2, 3)
+    profile = effects(NOISY, 8)[name]
+    ranges = {} if profile.converter_range == "exact" else spans(snn, 6.0)
+    chip = sampled(snn, profile, 7, ranges, qnn=qnn)
+    assert all(array.cells or array.digits for array in chip.chip.values())
+    delays = dict.fromkeys(CNN.boundaries, CNN.slots if qnn else 1)
+    plain = chip.streams(x, None, delays, "torch")
+    fused = chip.streams(x, None, delays, "triton")
+    assert all(torch.equal(plain[name], fused[name]) for name in plain)
+
+
+READ: Any = {"read_noise": "independent", "read_sigma": 0.05}
+
+
+@pytest.mark.parametrize("input_bits", [0, 2, 3])
+@pytest.mark.parametrize(
+    ("profile", "span"),
+    [
+        (replace(IDEAL, on_off_ratio=20.0), None),
+        (replace(IDEAL, on_off_ratio=20.0, **READ), None),
+        (replace(MACRO, **READ), None),
+        (replace(NOISY, weight_bits=8, weight_slices=4), None),
+        (replace(NOISY, active_rows=5, tile_rows=25), 7.0),
+        (replace(NOISY, offset_steps=0.0), 5.0),
+    ],
+)
+@pytest.mark.parametrize(
+    ("channels", "outputs", "arrays", "kernel"),
+    [
+        (3, 2, 1, (1, 1)),
+        (3, 5, 1, (2, 3)),
+        (16, 70, 1, (1, 1)),
+        (16, 7, 3, (3, 1)),
+        (33, 33, 2, (1, 3)),
+    ],
+)
+def test_kernels_take_layers_of_any_shape(
+    profile: Profile, span: float | None, input_bits: int, channels: int, outputs: int,
+    arrays: int, kernel: tuple[int, int],
+) -> None:  # fmt: skip
+    """Currents, bit for bit: outputs and inputs that fill no tile, arrays side by side, counts."""
+    generator = torch.Generator().manual_seed(channels)
+
+    def drawn(low: int, high: int, *shape: int) -> torch.Tensor:
+        return torch.randint(low, high, shape, generator=generator)
+
+    codes = drawn(-127, 128, outputs * arrays, *kernel, channels)
+    array = sample_array(
+        codes, profile, 77, bits=8, arrays=arrays, span=span, input_bits=input_bits
+    )
+    packed = drawn(0, 128, 2, 4, 5, channels * arrays).to(torch.uint8)
+    packed[:, :, 0] = 0  # silent in all slots
+    whole = torch.zeros(outputs * arrays, *kernel, channels * arrays, dtype=torch.int8)
+    term = Term(
+        packed, drawn(1, 100, outputs * arrays).int(), whole, (1, 2), (0, 1), (0, 1),
+        chip=(array, drawn(-(2**31), 2**31, 2).int()),
+    )  # fmt: skip
+    assert array.digits is not None if span is None else array.cells is not None
+    assert torch.equal(fused.chip_currents_of(term, 7), chip_currents(term, 7))
+
+
+def test_sums_that_no_kernel_holds_are_left_to_torch() -> None:
+    wide = torch.zeros(1, 1, 1, 20_000)
+    assert sample_array(wide, IDEAL, 1, bits=8).digits is None
+    proportional = replace(NOISY, read_noise="proportional", read_sigma=0.1)
+    assert sample_array(layer(), proportional, 1, bits=8).digits is None
+    assert sample_array(layer(), replace(NOISY, column_ohm=1.0), 1, bits=8).digits is None
+    assert sample_array(layer(), NOISY, 1, bits=8, span=0.001).cells is None
 
 
 def layer(rows: int = 23, outputs: int = 5, top: int = 127) -> torch.Tensor:

@@ -9,9 +9,11 @@ from torch import Tensor
 os.environ.setdefault("TRITON_INTERPRET", "1")
 pytest.importorskip("triton")
 
+from falcon_snn.network.operations import Attention
 from falcon_snn.network.parts import Bias, Normalise
 from falcon_snn.network.quantise import ConSmax, Counter, SignedCode, quantise_weight
 from falcon_snn.neuron import fused_training as fused
+from falcon_snn.neuron.attention_training import context
 from falcon_snn.neuron.packed import count
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -85,6 +87,28 @@ def test_counts_and_gradients(
         close(quick, plain)
 
 
+@pytest.mark.parametrize("fused_ones", [False, True])
+def test_given_counts_take_the_gradient_of_own_ones(fused_ones: bool) -> None:
+    counter = Counter(20, 7, 0.4).to(DEVICE if fused_ones else "cpu")
+    slope, device = random(40, 20, seed=6), counter.offset.device.type
+    given = torch.arange(800, dtype=torch.uint8, device=device).view(40, 20) % 8
+    found = []
+    for put in (None, given):
+        counter.zero_grad()
+        x = leaf(1.5 * random(40, 20, seed=7), device)
+        if fused_ones:
+            neurons = counter.offset, counter.threshold
+            counts = fused.levels(x, None, None, counter.step.log, *neurons, 0.5, 7.5, put)
+        else:
+            counts = counter(x, given=put)
+        if put is not None:
+            assert torch.equal(counts.to(torch.uint8), put)
+        (counts * slope.to(device)).sum().backward()  # type: ignore[no-untyped-call]
+        found.append([x.grad, *(parameter.grad for parameter in counter.parameters())])
+    for own, other in zip(*found, strict=True):
+        close(other, own)
+
+
 def test_codes_and_gradients() -> None:
     code = SignedCode(0.02)
     slope = random(40, 20, seed=6)
@@ -109,27 +133,40 @@ def test_codes_and_gradients() -> None:
         close(quick, plain)
 
 
-def test_attention_codes_and_gradients() -> None:
-    curve = ConSmax(3, 9)
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize(("lines", "heads", "size"), [(9, 3, 4), (70, 2, 24)])
+def test_attention_and_gradients(padded: bool, lines: int, heads: int, size: int) -> None:
+    """One tile of lines and two; padded keys are not seen."""
+    curve, shape = ConSmax(heads, lines), (2, lines, 1, heads * size)
     with torch.no_grad():
-        curve.beta.copy_(torch.tensor([0.0, -1.0, -5.5]))
-    slope = random(2, 3, 9, 9, seed=6)
+        curve.beta.copy_(torch.tensor([-2.0, 1.0, -5.5][:heads]))
+    stage = Attention("context", "q", "k", "v", heads)
+    slope = random(*shape, seed=6)
     found = []
     for device, fused_ones in WAYS:
-        scores = leaf((40 * random(2, 3, 9, 9, seed=7)).round(), device)
-        factor, curve = leaf(torch.tensor(0.05), device), curve.to(device)
+        q, k = (leaf((20 * random(*shape, seed=seed)).round(), device) for seed in (7, 8))
+        v = leaf(random(*shape, seed=9).abs().round(), device)
+        factor, scale = (leaf(torch.tensor(value), device) for value in (0.005, 0.3))
+        mask = torch.ones(2, lines, dtype=torch.bool, device=device)
+        mask[1, lines - 3 :] = not padded
+        curve = curve.to(device)
         curve.zero_grad()
         if fused_ones:
-            codes = fused.attention_codes(scores, factor, curve.log_offset())
+            real = mask if padded else None
+            rows = q.flatten(2), k.flatten(2), v.flatten(2)
+            mixed = context(*rows, real, heads, factor, curve.log_offset(), scale).view(shape)
         else:
-            codes = curve(scores, factor)
-        (codes * slope.to(device)).sum().backward()  # type: ignore[no-untyped-call]
+            codes = curve(stage.split(q) @ stage.split(k).mT, factor) * mask[:, None, None, :]
+            assert 200 < codes.max() <= 255
+            mixed = (codes @ stage.split(v * scale)).transpose(1, 2).reshape(shape)
+        (mixed * slope.to(device)).sum().backward()  # type: ignore[no-untyped-call]
         grads = [curve.beta.grad, curve.log_gamma.grad, curve.step.log.grad]
-        found.append([codes.detach(), scores.grad, factor.grad, *grads])
-    assert found[0][0] is not None
-    assert found[0][0].max() == 255
+        found.append([mixed.detach(), q.grad, k.grad, v.grad, factor.grad, scale.grad, *grads])
     for plain, quick in zip(*found, strict=True):
-        close(quick, plain)
+        assert plain is not None
+        assert quick is not None
+        worst = float((plain.cpu() - quick.cpu()).abs().max() / plain.abs().max().cpu())
+        assert worst < 1e-4
 
 
 @pytest.mark.parametrize("bits", [3, 8])

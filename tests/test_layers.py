@@ -18,7 +18,8 @@ from tests.random_layers import DEVICE, Draw
 from torch import Tensor
 from torch.nn import functional as F
 
-from falcon_snn.neuron import layers
+from falcon_snn.network.operations.source import LARGEST, Source
+from falcon_snn.neuron import fused, layers
 from falcon_snn.neuron.layers import AttentionCurve, IntegerNeurons, Term
 from falcon_snn.neuron.packed import count, pack
 
@@ -362,3 +363,12 @@ def test_attention_codes_pool_and_encoder_agree(padded: bool, hidden: int) -> No
         found = layers.encode(*source, cells, 7, "even", backend, border=(1, 1))
         assert torch.equal(found, trains)
         assert torch.equal(layers.pool(v, lengths, backend), sums)
+
+
+@pytest.mark.parametrize(("zero", "levels"), [(0.0, 32.0), (0.3, 7.7)])
+def test_inputs_round_as_in_training(zero: float, levels: float) -> None:
+    source = Source("encoder", (5, 40, 1), levels=levels, zero=zero)
+    halves = torch.arange(-150, 150, device=DEVICE).view(300, 1, 1, 1) + 0.5
+    x = torch.cat([halves / levels + zero, 9 * torch.randn(300, 39, 1, 1).to(DEVICE)], dim=1)
+    found = fused.round_inputs(x, zero, levels, LARGEST)
+    assert torch.equal(found, source.integers(x.view(60, 5, 40, 1)).to(torch.int8).view(x.shape))

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import product
 from math import exp
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from tests.network_oracle import convolve as oracle_convolve
 from tests.random_networks import trained_like
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.energy import Operations
@@ -52,7 +54,9 @@ def test_a_code_of_the_attention_map_begins_at_its_edge() -> None:
     """The definition in doubles, at every edge and one score below it."""
     model = trained_like(NETWORK, 4)
     table = convert(model).tensors["block0.context.curve.table"].tolist()
-    steps = [float(model.part(f"block0.{name}").code.step.exact().detach()) for name in "qk"]
+    steps = [
+        float(model.part(f"block0.{name}").code.step.log.detach().double().exp()) for name in "qk"
+    ]
     map_of = model.part("block0.context").consmax
     slope = steps[0] * steps[1] / (CONFIG.hidden / CONFIG.heads) ** 0.5
     tried = 0
@@ -65,6 +69,36 @@ def test_a_code_of_the_attention_map_begins_at_its_edge() -> None:
             assert above > code - 1e-4
             tried += above > code + 1e-4  # a score below the edge is told from one at it
     assert tried > 400
+
+
+class Arithmetic(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the operations that compute something."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.count = 0
+
+    def __torch_dispatch__(
+        self, operation: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        views = ("split", "view", "expand", "slice", "select", "unbind", "empty", "alias", "detach")
+        self.count += not any(view in str(operation) for view in views)
+        return operation(*args, **(kwargs or {}))
+
+
+def test_conversion_works_on_all_stages_at_once() -> None:
+    """On a GPU every operation has its price, and conversion is a part of a training step."""
+    counts = []
+    for blocks in (1, 4):
+        model = trained_like(falcon(replace(CONFIG, blocks=blocks)), 2)
+        with Arithmetic() as arithmetic:
+            snn = convert(model)
+        counts.append(arithmetic.count)
+        starts = [tensor.untyped_storage().data_ptr() for tensor in snn.tensors.values()]
+        assert len(set(starts)) == len(starts)  # each has memory of its own
+    # The rest asks of every curve whether it is finite, which a recorded step does not.
+    assert counts[1] - counts[0] <= 50
+    assert counts[0] < 400
 
 
 def test_a_fault_is_named_by_its_stage() -> None:
@@ -226,8 +260,9 @@ def test_other_slots_keep_the_range_of_every_stage() -> None:
     torch.testing.assert_close(same(x), model(x))
     for part, other in zip(model.modules(), fine.modules(), strict=True):
         if isinstance(part, Counter) and isinstance(other, Counter):
-            largest = part.decode(part(torch.full((1, len(part.offset)), 1e6)))
-            assert torch.allclose(largest, other.decode(other(torch.full_like(largest, 1e6))))
+            many = torch.full((1, len(part.offset)), 1e6)
+            one, two = (each.decode(each(many), each.step()) for each in (part, other))
+            assert torch.allclose(one, two)
     with pytest.raises(FalconError, match=r"slots is 255; a spiking network has 1\.\.8"):
         convert(fine)
 

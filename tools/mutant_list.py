@@ -223,16 +223,16 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "network/parts.py",
         f"{ORACLE} test_random_networks.py",
-        ("codes * gain.sign().to(scale).view(-1, 1, 1, 1)", "codes"),
-        ("gain / (self.product.pool[0] * self.product.pool[1])", "gain / self.product.pool[0]"),
-        (" - gain * self.running_mean.double()", ""),
+        (" * gain.sign().to(scale)[:, None]", ""),
+        ("gain / mean_of", "gain"),
+        (" - gain * mean.double()", ""),
         ("x.mean(dim=(2, 4)) if average else x.sum", "x.sum(dim=(2, 4)) if average else x.sum"),
     ),
     *of(
         "network/operations/code.py",
         f"{ORACLE} test_random_networks.py",
         ("bias / alpha + 0.5", "bias / alpha"),
-        ("gain * slots / (self.prefix or slots) * grid", "gain * grid"),
+        ("gain * slots / prefix * grid", "gain * grid"),
     ),
     *of(
         "network/operations/attention.py",
@@ -248,7 +248,13 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "network/operations/source.py",
         f"{ORACLE} test_random_networks.py",
-        ("0.5 + part.fire.offset", "part.fire.offset"),
+        ("largest=LARGEST", "largest=1.0"),
+    ),
+    *of(
+        "network/fixed_point.py",
+        f"{ORACLE} test_random_networks.py",
+        ("0.5 + offset", "offset"),
+        ("* scale + shift", "+ shift"),
     ),
     # --- search: where to wait
     *of(

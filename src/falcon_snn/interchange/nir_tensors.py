@@ -10,8 +10,7 @@ from torch import Tensor
 from falcon_snn.network.description import Network
 from falcon_snn.network.integer import Snn
 from falcon_snn.network.operations import Fire, Readout, Source
-from falcon_snn.network.operations.fire import SUFFIXES
-from falcon_snn.network.product import Product
+from falcon_snn.network.product import SUFFIXES, Product
 from falcon_snn.network.stage import Stage
 from falcon_snn.pipeline.graph import INPUT
 

@@ -14,9 +14,9 @@ from falcon_snn.interchange.torch_reader import follow, read_module, top_of
 from falcon_snn.interchange.torch_stages import Layer, StageWriter
 from falcon_snn.network.description import Network
 from falcon_snn.network.operations import Readout, Source
-from falcon_snn.network.operations.fire import SUFFIXES
 from falcon_snn.network.operations.source import LARGEST
 from falcon_snn.network.parts import Bias, Normalise, Weights
+from falcon_snn.network.product import SUFFIXES
 from falcon_snn.network.qnn import Qnn
 
 SOURCES = ("auto", "layer", "scale", "counts")

@@ -116,6 +116,9 @@ def sample_array(
         if profile.offset_steps:
             offset = _offsets(weight, len(parts), arrays, profile, key) * step
     kind = exact_type(weight, largest, 0.0 if offset is None else float(offset.abs().max()))
+    if span is None and noise is not None and noise.variance is not None:
+        variance = noise.variance.to(exact_type(noise.variance, largest * largest))
+        noise = noise._replace(variance=variance)
     if span is not None:
         low = -profile.largest_code if profile.sensing == "subtracted" else 0
         whole = None if offset is None else offset.round().to(kind)

@@ -13,9 +13,13 @@ from torch import Tensor
 
 from falcon_snn.errors import FalconError
 from falcon_snn.network.description import Network
+from falcon_snn.network.fixed_point import Folded
 from falcon_snn.network.integer import Snn
+from falcon_snn.network.parts import Bias, Normalise, Weights
 from falcon_snn.network.product import Shape
 from falcon_snn.network.qnn import Qnn
+from falcon_snn.network.quantise import StepSize
+from falcon_snn.network.rows import Rows, apart, together
 from falcon_snn.network.witness import witness
 
 
@@ -23,13 +27,17 @@ def convert(model: Qnn, network: Network | None = None) -> Snn:
     """The integer network of a trained one; `network` may differ in its Q/K prefix or encoding."""
     network = network or model.network
     network.demand_spikes()
-    conversion = Conversion(model)
+    tensors: dict[str, Tensor] = {}
     with torch.no_grad():
-        tensors = {
-            f"{stage.name}.{part}": tensor
-            for stage in network.stages
-            for part, tensor in stage.convert(model.part(stage.name), conversion).items()
-        }
+        conversion = Conversion(model)
+        rows: dict[tuple[str, int], Rows] = {}
+        for stage in network.stages:
+            done, others = stage.convert(model.part(stage.name), conversion)
+            tensors |= {f"{stage.name}.{part}": tensor for part, tensor in done.items()}
+            rows |= {(stage.name, number): each for number, each in enumerate(others)}
+        for (name, _), found in together(rows).items():
+            tensors |= {f"{name}.{part}": tensor for part, tensor in found.items()}
+        tensors = apart(tensors)
     # A recorded step cannot ask; its loss shows what is not finite.
     asks = not (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing())
     for name, tensor in tensors.items() if asks else ():
@@ -39,10 +47,19 @@ def convert(model: Qnn, network: Network | None = None) -> Snn:
 
 
 class Conversion:
-    """What a stage asks of the others while it is converted."""
+    """What a stage asks of the model while it is converted; found for all of it at once."""
 
     def __init__(self, model: Qnn) -> None:
         self.model, self.slots = model, model.network.slots
+        parts = [*model.modules()]
+        steps = [part for part in parts if isinstance(part, StepSize)]
+        # In double: machines differ in the last bit of a float's exp, and conversion must not.
+        exact = torch.stack([part.log for part in steps]).double().exp()
+        self._steps = dict(zip(steps, exact.unbind(), strict=True))
+        self._norms = together({p: p.rows() for p in parts if isinstance(p, Normalise | Bias)})
+        self._weights = together(
+            {p: p.rows(self._norms[p.norm]) for p in parts if isinstance(p, Weights)}
+        )
 
     def part(self, name: str) -> Any:
         return self.model.part(name)
@@ -50,10 +67,24 @@ class Conversion:
     def shape(self, name: str) -> Shape:
         return self.model.network.shapes[name]
 
+    def exact(self, step: StepSize) -> Tensor:
+        """A learned step, in double."""
+        return self._steps[step]
+
     def step(self, name: str) -> Tensor:
         """The value of one spike of a stage, in double."""
-        step: Tensor = self.part(name).fire.step.exact()
-        return step
+        return self._steps[self.part(name).fire.step]
+
+    def norm(self, norm: Normalise | Bias) -> tuple[Tensor, Tensor]:
+        """Frozen batch norm as y = gain x + shift, in double."""
+        found = self._norms[norm]
+        return found["gain"], found["shift"]
+
+    def folded(self, weights: Weights) -> Folded:
+        """Weights and what follows them."""
+        found = self._weights[weights]
+        codes = found["codes"].view(weights.weight.shape)
+        return Folded(codes, found["gain"], self._norms[weights.norm]["shift"], found["reach"])
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The trainable parts of stages: weights with what follows them, and containers of parts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -8,10 +8,12 @@ from torch.nn import functional as F
 
 from falcon_snn.network.product import Pair, Product
 from falcon_snn.network.quantise import quantise_weight, weight_scale
+from falcon_snn.network.rows import Number, Rows
 from falcon_snn.neuron.parameters import Norm
 
 # Mean and inverse deviation of a batch; the running ones follow, with momentum and epsilon.
 Statistics = Callable[[Tensor, Tensor, Tensor, float, float], tuple[Tensor, Tensor]]
+_Results = dict[str, Tensor]
 
 
 class Part(nn.Module):
@@ -82,12 +84,15 @@ class Normalise(nn.BatchNorm1d):
         scale = self.weight * torch.rsqrt(self.running_var + self.eps)
         return scale, self.bias - self.running_mean * scale
 
-    def exact(self) -> tuple[Tensor, Tensor]:
-        """The same in double, as conversion needs it."""
+    def rows(self) -> Rows:
+        """The same in double, as conversion needs it: `gain` and `shift`."""
         assert self.running_mean is not None
         assert self.running_var is not None
-        gain = self.weight.double() / (self.running_var.double() + self.eps).sqrt()
-        return gain, self.bias.double() - gain * self.running_mean.double()
+        columns: dict[str, Number] = {
+            "weight": self.weight, "bias": self.bias, "mean": self.running_mean,
+            "var": self.running_var,
+        }  # fmt: skip
+        return Rows(_frozen, len(self.weight), columns, ("gain", "shift"), {"eps": self.eps})
 
 
 class Bias(nn.Module):
@@ -106,9 +111,8 @@ class Bias(nn.Module):
     def scaling(self) -> tuple[Tensor, Tensor]:
         return torch.ones_like(self.bias), self.bias
 
-    def exact(self) -> tuple[Tensor, Tensor]:
-        bias = self.bias.double()
-        return torch.ones_like(bias), bias
+    def rows(self) -> Rows:
+        return Rows(_unscaled, len(self.bias), {"bias": self.bias}, ("gain", "shift"))
 
 
 class Weights(nn.Module):
@@ -135,21 +139,35 @@ class Weights(nn.Module):
             weight = weight + (self.noise * largest).to(weight) * torch.randn_like(weight)
         return convolve(count, weight, self.product)
 
-    def folded(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Integer codes with the gain's sign, the positive gain per output, the bias; in double."""
-        gain, bias = self.norm.exact()
-        scale = weight_scale(self.weight, self.bits)
-        codes = (self.weight / scale.view(-1, 1, 1, 1)).round()
-        codes = codes * gain.sign().to(scale).view(-1, 1, 1, 1)
-        gain = gain.abs() * scale.double()
-        if self.product.average and self.product.pool != (1, 1):
-            gain = gain / (self.product.pool[0] * self.product.pool[1])
-        return codes.double(), gain, bias
+    def rows(self, norm: Mapping[str, Tensor]) -> Rows:
+        """For conversion: `codes`, which take the sign of the norm's gain, `gain` and `reach`.
 
-    def reach(self, codes: Tensor, largest: float) -> Tensor:
-        """The largest sum that inputs of up to `largest` can give, per output."""
-        window = self.product.pool[0] * self.product.pool[1]
-        return codes.abs().flatten(1).sum(dim=1) * largest * window
+        `reach` is the largest sum that inputs of up to one can give an output.
+        """
+        pool = self.product.pool[0] * self.product.pool[1]
+        mean_of = pool if self.product.average else 1
+        columns: dict[str, Number] = {"weight": self.weight.flatten(1), "gain": norm["gain"]}
+        settings = {"bits": self.bits, "pool": pool, "mean_of": mean_of}
+        gives = ("codes", "gain", "reach")
+        return Rows(_folded, len(self.weight), columns, gives, settings)
+
+
+def _frozen(weight: Tensor, bias: Tensor, mean: Tensor, var: Tensor, eps: float) -> _Results:
+    gain = weight.double() / (var.double() + eps).sqrt()
+    return {"gain": gain, "shift": bias.double() - gain * mean.double()}
+
+
+def _unscaled(bias: Tensor) -> _Results:
+    shift = bias.double()
+    return {"gain": torch.ones_like(shift), "shift": shift}
+
+
+def _folded(weight: Tensor, gain: Tensor, bits: int, pool: int, mean_of: int) -> _Results:
+    scale = weight_scale(weight, bits)
+    codes = (weight / scale[:, None]).round() * gain.sign().to(scale)[:, None]
+    reach = codes.abs().sum(dim=1, dtype=torch.float64) * pool
+    gain = gain.abs() * scale.double()
+    return {"codes": codes.to(torch.int8), "gain": gain / mean_of, "reach": reach}
 
 
 def array_weights(codes: Tensor, product: Product, channels: int) -> Tensor:

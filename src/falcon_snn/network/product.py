@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Shape = tuple[int, int, int]  # lines, pixels, channels
 Pair = tuple[int, int]  # along lines, along pixels
 NORMS = ("batch", "bias")
+SUFFIXES = ("", "2")  # of the tensors and numbers of the first and the second product of a stage
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,14 @@ those of the counts.
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from falcon_snn.network.description import Network
-from falcon_snn.network.quantise import Counter, kept_as
+from falcon_snn.network.quantise import Counter, StepSize, kept_as
 from falcon_snn.neuron.layers import token_mask
 
 
@@ -46,11 +47,9 @@ class Qnn(nn.Module):
 
         Without `keep` those that are read by no later stage are gone, to save memory.
         """
-        run = Counting(self, x, lengths)
+        run = Counting(self, x, lengths, spikes)
         for stage in self.network.inner_stages:
             own = run.silence(stage.name, stage.count(self.part(stage.name), run))
-            if spikes is not None:
-                own = _Given.apply(own, spikes[stage.name])  # type: ignore[no-untyped-call]
             run.counts[stage.name] = own
             if not keep:
                 for name in {*stage.reads}:
@@ -70,6 +69,21 @@ class Pass:
     def part(self, name: str) -> Any:
         return self.model.part(name)
 
+    def given(self, name: str) -> Tensor | None:
+        """Another network's integers in the place of a stage's own, which has the gradient."""
+        return None
+
+    def step(self, step: StepSize) -> Tensor:
+        """The value of a learned step."""
+        return self._steps[step]
+
+    @cached_property
+    def _steps(self) -> dict[StepSize, Tensor]:
+        """All steps at once: one operation each way, not one for every stage that reads another."""
+        steps = [part for part in self.model.modules() if isinstance(part, StepSize)]
+        values = torch.stack([step.log for step in steps]).exp()
+        return dict(zip(steps, values.unbind(), strict=True))
+
     def mask(self, name: str, lines: int) -> Tensor | None:
         """True where a line of a stage is real, [clip, line]; None where nothing is padding."""
         return None if self._lines is None else token_mask(self._lines[name], lines)
@@ -82,29 +96,28 @@ class Pass:
         return x * token_mask(self._lines[name], lines)[:, :, None, None]
 
 
-class _Given(torch.autograd.Function):
-    """Another network's integers in the place of one's own, with the gradients of one's own."""
-
-    @staticmethod
-    def forward(ctx: Any, own: Tensor, given: Tensor) -> Tensor:
-        return given.to(own.dtype)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return grad, None
-
-
 class Counting(Pass):
     """One pass with counts."""
 
-    def __init__(self, model: Qnn, x: Tensor, lengths: Tensor | None) -> None:
+    def __init__(
+        self, model: Qnn, x: Tensor, lengths: Tensor | None,
+        spikes: Mapping[str, Tensor] | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(model, x, lengths)
         self.counts: dict[str, Tensor] = {}
+        self._spikes = spikes
+
+    def given(self, name: str) -> Tensor | None:
+        return None if self._spikes is None else self._spikes[name]
 
     def value(self, name: str) -> Tensor:
         """The decoded value of a stage's counts."""
-        decoded: Tensor = self.part(name).fire.decode(self.counts[name])
+        decoded: Tensor = self.part(name).fire.decode(self.counts[name], self.spike(name))
         return decoded
+
+    def spike(self, name: str) -> Tensor:
+        """The value of one spike of a stage."""
+        return self.step(self.part(name).fire.step)
 
     def sum(self, first: str, second: str) -> Tensor:
         """The decoded counts of two stages together."""
@@ -113,13 +126,13 @@ class Counting(Pass):
             return self.value(first) + self.value(second)
         from falcon_snn.neuron.fused_training import sum_of_counts
 
-        return sum_of_counts(a, self.part(first).fire.step(), b, self.part(second).fire.step())
+        return sum_of_counts(a, self.spike(first), b, self.spike(second))
 
     def currents(self, weights: Any, name: str) -> Tensor:
         """Weights times decoded counts; the step joins the weights, which are fewer."""
         counts = self.counts[name]
         with kept_as(torch.int8, counts):
-            currents: Tensor = weights.currents(counts, self.part(name).fire.step())
+            currents: Tensor = weights.currents(counts, self.spike(name))
         return currents
 
 

@@ -2,8 +2,8 @@
 
 Each forward value is what the integer network computes; each gradient is that of the same
 expression with the rounding left out and zero where the value is clipped. On a GPU
-`neuron/fused_training.py` does the same in few passes over memory, on a CPU
-`neuron/quantise_numba.py`.
+`neuron/fused_training.py` and `neuron/attention_training.py` do the same in few passes over memory,
+on a CPU `neuron/quantise_numba.py`.
 """
 
 import math
@@ -59,7 +59,9 @@ def mixed_type(otherwise: torch.dtype) -> torch.dtype:
 
 
 class FloorClipped(torch.autograd.Function):
-    """floor(clip((norm(x)/step + offset) / threshold, low, high)); keeps only `x`.
+    """floor(clip((norm(x)/step + offset) / threshold, low, high)), or what is given in its place.
+
+    Only `x` is kept.
 
     The norm (see `Norm`), offset and threshold are per channel.
     """
@@ -68,12 +70,14 @@ class FloorClipped(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, beta: Tensor | None, mean: Tensor | None, rstd: Tensor | None,
         gamma: Tensor | None, step: Tensor, offset: Tensor, threshold: Tensor, low: float,
-        high: float, batch: bool,
+        high: float, batch: bool, given: Tensor | None,
     ) -> Tensor:  # fmt: skip
         from falcon_snn.neuron import quantise_numba
 
         ctx.save_for_backward(x, beta, mean, rstd, gamma, step, offset, threshold)
         ctx.limits, ctx.batch = (low, high), batch
+        if given is not None:
+            return given.to(x.dtype)
         norm = None if beta is None else Norm(beta, mean, rstd, gamma, batch)
         return quantise_numba.floor_clipped(x, norm, float(step), offset, threshold, low, high)
 
@@ -87,7 +91,7 @@ class FloorClipped(torch.autograd.Function):
         to_x, to_beta, to_gamma, *others = quantise_numba.floor_clipped_backward(
             grad, x, norm, float(step), offset, threshold, *ctx.limits
         )
-        return to_x, to_beta, None, None, to_gamma, *others, None, None, None
+        return to_x, to_beta, None, None, to_gamma, *others, None, None, None, None
 
 
 class RoundedExp(torch.autograd.Function):
@@ -139,21 +143,20 @@ class StepSize(nn.Module):
     def forward(self) -> Tensor:
         return self.log.exp()
 
-    def exact(self) -> Tensor:
-        """In double: machines differ in the last bit of a float's exp, and conversion must not."""
-        return self.log.double().exp()
-
 
 def _levels(
     x: Tensor, extra: Tensor | None, norm: Any, step: StepSize, offset: Tensor, threshold: Tensor,
-    low: float, high: float,
+    low: float, high: float, given: Tensor | None,
 ) -> Tensor:  # fmt: skip
-    """floor(clip(((norm(x) + extra) / alpha + 1/2 + mu) / theta, low, high))."""
+    """floor(clip(((norm(x) + extra) / alpha + 1/2 + mu) / theta, low, high)).
+
+    With `given`, that in its place, with the gradient that it would have had.
+    """
     if x.is_cuda:
         from falcon_snn.neuron import fused_training as fused
 
         own = None if norm is None else norm.fused(x, fused.batch_statistics)
-        return fused.levels(x, extra, own, step.log, offset, threshold, low, high)
+        return fused.levels(x, extra, own, step.log, offset, threshold, low, high, given)
     from falcon_snn.neuron.quantise_numba import batch_statistics
 
     x = x.float()
@@ -162,8 +165,9 @@ def _levels(
     own = None if norm is None else norm.fused(x, batch_statistics)
     norm_parts = (None, None, None, None) if own is None else own[:4]
     found: Tensor = FloorClipped.apply(  # type: ignore[no-untyped-call]
-        x, *norm_parts, step(), 0.5 + offset, threshold, low, high, own is not None and own.batch
-    )
+        x, *norm_parts, step(), 0.5 + offset, threshold, low, high, own is not None and own.batch,
+        given,
+    )  # fmt: skip
     return found
 
 
@@ -189,19 +193,22 @@ class Counter(nn.Module):
         neurons = [] if self.tunable else [self.threshold, self.offset]
         return neurons if self.learned else [*neurons, self.step.log]
 
-    def forward(self, x: Tensor, extra: Tensor | None = None, norm: Any = None) -> Tensor:
-        """Counts of norm(x) + extra; what is left out is not there."""
+    def forward(
+        self, x: Tensor, extra: Tensor | None = None, norm: Any = None, given: Tensor | None = None
+    ) -> Tensor:
+        """Counts of norm(x) + extra, or those given; what is left out is not there."""
         # From 1/2 on up, the floor is the clipped count.
         high = self.slots + 0.5
-        return _levels(x, extra, norm, self.step, self.offset, self.threshold, 0.5, high)
+        return _levels(x, extra, norm, self.step, self.offset, self.threshold, 0.5, high, given)
 
-    def decode(self, count: Tensor) -> Tensor:
+    def decode(self, count: Tensor, step: Tensor) -> Tensor:
+        """The values of counts, for the value of the step."""
         if count.is_cuda and count.is_floating_point():
             from falcon_snn.neuron.fused_training import sum_of_counts
 
-            return sum_of_counts(count, self.step())
+            return sum_of_counts(count, step)
         with kept_as(torch.int8, count):
-            return self.step() * count
+            return step * count
 
 
 class SignedCode(nn.Module):
@@ -211,10 +218,10 @@ class SignedCode(nn.Module):
         super().__init__()
         self.step = StepSize(step)
 
-    def forward(self, x: Tensor, norm: Any = None) -> Tensor:
-        """Codes of norm(x), of x itself without one."""
+    def forward(self, x: Tensor, norm: Any = None, given: Tensor | None = None) -> Tensor:
+        """Codes of norm(x), of x itself without one; or those given."""
         none, one = (torch.full((x.shape[-1],), value, device=x.device) for value in (0.0, 1.0))
-        return _levels(x, None, norm, self.step, none, one, -126.5, 127.5)
+        return _levels(x, None, norm, self.step, none, one, -126.5, 127.5, given)
 
 
 class ConSmax(nn.Module):
@@ -235,10 +242,6 @@ class ConSmax(nn.Module):
 
     def forward(self, scores: Tensor, factor: Tensor) -> Tensor:
         """Codes of the map for scores [batch, head, query, key], which are real times a factor."""
-        if scores.is_cuda:
-            from falcon_snn.neuron.fused_training import attention_codes
-
-            return attention_codes(scores, factor, self.log_offset())
         codes: Tensor = RoundedExp.apply(  # type: ignore[no-untyped-call]
             scores.float(), factor, self.log_offset()
         )

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from falcon_snn.network.integer import Running
     from falcon_snn.network.parts import Part
     from falcon_snn.network.qnn import Counting
+    from falcon_snn.network.rows import Converted
     from falcon_snn.network.temporal import Slotwise
     from falcon_snn.network.witness import Witness
 
@@ -85,8 +86,8 @@ class Stage(ABC):
         """The spiking network in float: decoded spikes [slot, ...], with a gradient."""
 
     @abstractmethod
-    def convert(self, part: Any, conversion: Conversion) -> dict[str, Tensor]:
-        """Its integers by suffix of their names."""
+    def convert(self, part: Any, conversion: Conversion) -> Converted:
+        """Its integers by suffix of their names, and what is found with that of other stages."""
 
     @abstractmethod
     def run(self, run: Running) -> Tensor:

@@ -24,6 +24,9 @@ _EXACT = 1 << 24  # below this a float32 holds every integer
 _HALF = 1 << 11  # whole numbers up to here fit a 16-bit float
 _HALVES = _HALF * _HALF
 SCALE = 1 << 8  # brings the high half into its range
+_SMALLEST_STEP = 64  # so that no sum is 2^22 steps large
+_DIGIT = 1 << 10  # the largest of a balanced digit of eleven bits
+CHIP_TILE = 64  # outputs of the widest tile: padded to a multiple of it, no tile has to be masked
 _PIECE = {"cpu": 1 << 20, "cuda": 1 << 27}  # sums that are formed together
 
 
@@ -56,18 +59,34 @@ class Wires(NamedTuple):
     row: float
 
 
+class Fresh(NamedTuple):
+    """What a kernel needs for read noise."""
+
+    places: Tensor  # odd hashes of places, uint32 [group, column]
+    variance: Tensor | None  # float16, laid out like the cells; None: one for all
+    sigma: Tensor | None  # then: the deviation for each sum of squared inputs
+    unit: float  # of variances
+
+
 class Cells(NamedTuple):
     """Weights in two halves that 16-bit floats hold, high + low, all over SCALE.
 
     Rows of a group are padded to a power of two; the first after the inputs holds the converter's
-    offset.
+    offset. Columns are [part, output], outputs padded.
     """
 
-    high: Tensor  # float16 [group, row, column], likewise low and variance
+    high: Tensor  # float16 [group, row, column], likewise low
     low: Tensor
-    variance: Tensor | None
-    unit: float  # of variances
+    fresh: Fresh | None
     inverse: float  # of a converter's step
+
+
+class Digits(NamedTuple):
+    """Weights that are added up exactly: their digits to the base of 2^11, the lowest first."""
+
+    digits: Tensor  # float16 [digit, array, row, output], rows and outputs padded
+    unit: float  # of the lowest digit
+    fresh: Fresh | None
 
 
 @dataclass(frozen=True)
@@ -138,29 +157,75 @@ class AnalogArray:
         exact = self.weight.dtype == torch.float32 and self.weight.abs().max() <= _HALVES
         if self.converter is None or self.wires is not None or not exact:
             return None
+        if self.converter.step < _SMALLEST_STEP:
+            return None
         active = self.weight.shape[1]
         rows = max(16, 1 << active.bit_length())
         weight = F.pad(self.weight, (0, 0, 0, rows - active))
         if self.converter.offset is not None:
             weight[:, active] = self.converter.offset[:, 0]
+        weight = self._even(self._wide(weight))
         high = (weight / _HALF).round() * _HALF
-        variance, unit = None, 0.0
-        if self.noise is not None:
-            unit = self.noise.unit / BYTES_VARIANCE / SCALE**2
-            if self.noise.variance is not None:
-                variance = F.pad(self.noise.variance, (0, 0, 0, rows - active)).half()
         return Cells(
-            (high / SCALE).half(), ((weight - high) / SCALE).half(), variance, unit,
+            (high / SCALE).half(), ((weight - high) / SCALE).half(), self._fresh_for(rows, SCALE),
             1.0 / self.converter.step * SCALE,
         )  # fmt: skip
 
-    def reads(self, inputs: int) -> Tensor:
-        """Which of a row's inputs each row of `cells` reads, int32 [group, row]; -1 for none."""
+    @cached_property
+    def digits(self) -> Digits | None:
+        """The same where nothing is converted: an array is then one row group, summed in float32.
+
+        Every sum of a digit stays below 2^24. Weights without errors are multiples of a unit and
+        mostly need one digit, others three.
+        """
+        noise = self.noise
+        apart = noise is not None and noise.variance is not None
+        if self.converter is not None or self.wires is not None or apart:
+            return None
+        inputs, largest = self.weight.shape[1], (1 << max(self.input_bits, 1)) - 1
+        if inputs * largest > _EXACT // _DIGIT or self.weight.abs().max() > _DIGIT**3:
+            return None
+        unit = UNIT if bool((self.weight % UNIT == 0).all()) else 1
+        rest = F.pad(self._wide(self.weight.double() / unit), (0, 0, 0, -inputs % CHIP_TILE))
+        found: list[Tensor] = []
+        while not found or bool(rest.any()):
+            above = (rest / (2 * _DIGIT)).round()
+            found.append((rest - above * (2 * _DIGIT)).half())
+            rest = above
+        return Digits(torch.stack(found), float(unit), self._fresh_for(inputs, 1))
+
+    def _wide(self, x: Tensor) -> Tensor:
+        """Columns [..., part, output] with their outputs padded."""
+        x = x.view(*x.shape[:-1], len(self.parts), -1)
+        return F.pad(x, (0, -x.shape[-1] % CHIP_TILE)).flatten(-2)
+
+    def _even(self, x: Tensor) -> Tensor:
+        """Row groups [group, ...] with a silent one more for each array that has an odd number."""
+        if self.converter is None:
+            return x
+        x = x.view(self.arrays, -1, *x.shape[1:])
+        return torch.cat([x, torch.zeros_like(x[:, : x.shape[1] % 2])], dim=1).flatten(0, 1)
+
+    def _fresh_for(self, rows: int, scale: int) -> Fresh | None:
+        """Read noise in the units of a kernel, for cells of so many rows."""
+        if self.noise is None:
+            return None
+        groups, active, _ = self.weight.shape
+        places = self._even(self._wide((self.place_keys | 1).view(groups, -1))).view(torch.uint32)
+        unit = self.noise.unit / BYTES_VARIANCE / scale**2
+        if self.noise.variance is not None:
+            variance = self._wide(F.pad(self.noise.variance, (0, 0, 0, rows - active)))
+            return Fresh(places, self._even(variance).half(), None, unit)
+        most = active * ((1 << max(self.input_bits, 1)) - 1) ** 2
+        squares = torch.arange(most + 1, dtype=self.weight.dtype, device=self.weight.device)
+        return Fresh(places, None, squares.mul_(unit).sqrt_(), unit)
+
+    def reads(self, inputs: int, rows: int) -> Tensor:
+        """Which of a row's inputs each of so many rows reads, int32 [group, row]; -1 for none."""
         order = torch.arange(1, inputs + 1, dtype=torch.int32, device=self.weight.device)
         order = order.view(-1, self.arrays, self.channels).transpose(0, 1).flatten(1)
         found = row_groups(order, self.tile_rows, self.active_rows).flatten(0, 1)
-        assert self.cells is not None
-        return F.pad(found, (0, self.cells.high.shape[1] - found.shape[1])) - 1
+        return self._even(F.pad(found, (0, rows - found.shape[1]))) - 1
 
     def pass_count(self, first: int) -> int:
         """The passes that counts or slots up to `first` take."""

@@ -1,5 +1,5 @@
-"""The other stages as Triton kernels, on packed spikes and integers: Q and K, residuals, attention,
-the encoder, pooling.
+"""The other stages as Triton kernels, on packed spikes and integers: Q and K, residuals, the
+encoder, pooling. Attention has a file of its own.
 """
 
 # mypy: disable-error-code="no-untyped-def,untyped-decorator,no-untyped-call,assignment,misc"
@@ -8,7 +8,15 @@ the encoder, pooling.
 import triton
 import triton.language as tl
 
-from falcon_snn.neuron.fused_product import chunk_of, first_counts, place_of, weights_of
+from falcon_snn.neuron.fused_product import (
+    all_weights,
+    chunk_of,
+    decide,
+    first_counts,
+    place_of,
+    receive,
+    within,
+)
 
 
 @triton.jit
@@ -21,184 +29,155 @@ def _tile_of(columns, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
 
 @triton.jit(do_not_specialize=["rows"])
 def quantised_matmul(
-    x_ptr, w_ptr, out_ptr, factor_ptr, bias_ptr, shift_ptr, rows, outputs,
-    WIDTH: tl.constexpr, FIRST: tl.constexpr,
+    x_ptr, w_ptr, out_ptr, factor_ptr, bias_ptr, shift_ptr, rows,
+    IN: tl.constexpr, OUTPUTS: tl.constexpr, FIRST: tl.constexpr, ASM: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, TAIL: tl.constexpr,
+    STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Q and K: counts of the first slots times weights, codes (factor S + bias) >> shift."""
-    m, n = _tile_of(outputs, BLOCK_M, BLOCK_N)
-    in_rows, in_outputs = m < rows, n < outputs
-    x_ptrs = x_ptr + tl.where(in_rows, m, 0).to(tl.int64) * WIDTH
-    total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32)
-    for chunk in tl.static_range(WIDTH // BLOCK_K + (TAIL > 0)):
-        x = chunk_of(x_ptrs, chunk, WIDTH, WIDTH, WIDTH, BLOCK_K, TAIL, False)
-        w = weights_of(w_ptr, n, in_outputs, chunk, WIDTH, BLOCK_K, TAIL)
-        total = tl.dot(first_counts(x, FIRST), w, total, out_dtype=tl.int32)
+    """Q and K: counts of the first slots times weights, codes (factor S + bias) >> shift.
+
+    IN is `fused.Patches`. As in `spiking_matmul`, a program's weights serve many tiles of rows.
+    """
+    ACROSS: tl.constexpr = (OUTPUTS + BLOCK_N - 1) // BLOCK_N
+    n = tl.program_id(0) % ACROSS * BLOCK_N + tl.arange(0, BLOCK_N)
+    in_outputs = within(n, OUTPUTS, OUTPUTS % BLOCK_N == 0)
+    weights = all_weights(w_ptr, n, in_outputs, IN, BLOCK_K, TAIL)
     factor = tl.load(factor_ptr + n, mask=in_outputs, other=0)[None, :]
     bias = tl.load(bias_ptr + n, mask=in_outputs, other=0)[None, :]
     shift = tl.load(shift_ptr + n, mask=in_outputs, other=0)[None, :]
-    code = (total * factor + bias) >> shift
-    code = tl.minimum(tl.maximum(code, -127), 127)
-    out = out_ptr + m.to(tl.int64)[:, None] * outputs + n[None, :]
-    tl.store(out, code.to(tl.int8), mask=in_rows[:, None] & in_outputs[None, :])
+    first = tl.program_id(0) // ACROSS * BLOCK_M
+    for at in tl.range(first, rows, tl.num_programs(0) // ACROSS * BLOCK_M, num_stages=STAGES):
+        m = at + tl.arange(0, BLOCK_M)
+        x_ptrs = x_ptr + tl.where(m < rows, m, 0).to(tl.int64) * IN[0]
+        total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32)
+        for chunk in tl.static_range(IN[4] // BLOCK_K + (TAIL > 0)):
+            x = chunk_of(x_ptrs, chunk, IN[4], IN[5], IN[6], BLOCK_K, TAIL, False)
+            total = tl.dot(first_counts(x, FIRST, ASM), weights[chunk], total, out_dtype=tl.int32)
+        code = (total * factor + bias) >> shift
+        code = tl.minimum(tl.maximum(code, -127), 127)
+        out = out_ptr + m.to(tl.int64)[:, None] * OUTPUTS + n[None, :]
+        tl.store(out, code.to(tl.int8), mask=(m < rows)[:, None] & in_outputs[None, :])
 
 
 @triton.jit(do_not_specialize=["rows"])
 def residual(
     a_ptr, b_ptr, out_ptr, factor_a_ptr, factor_b_ptr, static_ptr, initial_ptr, threshold_ptr,
     rows, channels, MAP: tl.constexpr, A: tl.constexpr, B: tl.constexpr, OUT: tl.constexpr,
-    SLOTS: tl.constexpr, DELAY: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    SLOTS: tl.constexpr, DELAY: tl.constexpr, ASM: tl.constexpr, BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     """Two packed streams, slot by slot, each with its integer factor, then SN_delta.
 
-    A, B and OUT say where rows lie, see `place_of`.
+    A, B and OUT say where rows lie, see `place_of`. The debt is what the membrane lacks to the
+    threshold.
     """
     m, n = _tile_of(channels, BLOCK_M, BLOCK_N)
     inside = (m < rows)[:, None] & (n < channels)[None, :]
     a_at = place_of(m, MAP, A)[:, None] + n[None, :]
     b_at = place_of(m, MAP, B)[:, None] + n[None, :]
-    a = tl.load(a_ptr + a_at, mask=inside, other=0).to(tl.int32)
-    b = tl.load(b_ptr + b_at, mask=inside, other=0).to(tl.int32)
+    a = tl.load(a_ptr + a_at, mask=inside, other=0)
+    b = tl.load(b_ptr + b_at, mask=inside, other=0)
     in_channels = n < channels
     factor_a = tl.load(factor_a_ptr + n, mask=in_channels, other=0)[None, :]
     factor_b = tl.load(factor_b_ptr + n, mask=in_channels, other=0)[None, :]
     static = tl.load(static_ptr + n, mask=in_channels, other=0)[None, :]
     threshold = tl.load(threshold_ptr + n, mask=in_channels, other=1 << 30)[None, :]
-    membrane = tl.load(initial_ptr + n, mask=in_channels, other=0)[None, :] + tl.zeros_like(a)
-    spikes = tl.zeros_like(a)
-    for slot in tl.static_range(SLOTS):
-        membrane += static + ((a >> slot) & 1) * factor_a + ((b >> slot) & 1) * factor_b
+    initial = tl.load(initial_ptr + n, mask=in_channels, other=0)[None, :]
+    zero = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32)
+    factor_a, factor_b, thresholds = zero + factor_a, zero + factor_b, zero + threshold
+    debt = thresholds - initial
+    spikes = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.uint8)
+    for slot in tl.static_range(SLOTS + DELAY - 1):
+        if slot < SLOTS:
+            debt = receive(debt - static, factor_a, a, slot, ASM)
+            debt = receive(debt, factor_b, b, slot, ASM)
         if slot >= DELAY - 1:
-            fired = membrane >= threshold
-            membrane -= tl.where(fired, threshold, 0)
-            spikes |= tl.where(fired, 1 << (slot - DELAY + 1), 0)
-    for decision in tl.static_range(SLOTS - DELAY + 1, SLOTS):
-        fired = membrane >= threshold
-        membrane -= tl.where(fired, threshold, 0)
-        spikes |= tl.where(fired, 1 << decision, 0)
+            debt, spikes = decide(debt, debt, thresholds, spikes, slot - DELAY + 1, ASM)
     out = out_ptr + place_of(m, MAP, OUT)[:, None] + n[None, :]
-    tl.store(out, spikes.to(tl.uint8), mask=inside)
-
-
-@triton.jit
-def attention(
-    q_ptr, k_ptr, v_ptr, out_ptr, lengths_ptr, slope_ptr, offset_ptr, table_ptr,
-    factor_ptr, static_ptr, initial_ptr, threshold_ptr, tokens,
-    HEADS: tl.constexpr, SIZE: tl.constexpr, SLOTS: tl.constexpr, PADDED: tl.constexpr,
-    BLOCK_Q: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_D: tl.constexpr,
-):  # fmt: skip
-    """One head of one clip: A = table(Q K^T), context = SN_T(A V), all in integers.
-
-    The map's code is monotone in the integer score, so a table of the smallest score per code
-    defines it. A float guess gives nearly all codes; where it lies so near to an edge that rounding
-    may have moved it across, two look-ups decide.
-    """
-    clip = tl.program_id(0).to(tl.int64) // HEADS
-    head = tl.program_id(0) % HEADS
-    query = tl.program_id(1) * BLOCK_Q + tl.arange(0, BLOCK_Q)
-    key = tl.arange(0, BLOCK_T)
-    d = tl.arange(0, BLOCK_D)  # a power of two; what is beyond the head's size is zero
-    inside = d < SIZE
-    start = clip * tokens * (HEADS * SIZE) + head * SIZE
-    length = tokens
-    if PADDED:
-        length = tl.load(lengths_ptr + clip).to(tl.int32)
-    q_at = start + query[:, None] * (HEADS * SIZE) + d[None, :]
-    mine = (query < tokens)[:, None] & inside[None, :]
-    q = tl.load(q_ptr + q_at, mask=mine, other=0)
-    k_at = start + key[None, :] * (HEADS * SIZE) + d[:, None]
-    k = tl.load(k_ptr + k_at, mask=(key < length)[None, :] & inside[:, None], other=0)
-    scores = tl.dot(q, k, out_dtype=tl.int32)
-
-    slope = tl.load(slope_ptr + head)
-    offset = tl.load(offset_ptr + head)
-    scaled = scores.to(tl.float32) * slope
-    guess = tl.exp(tl.minimum(scaled - offset, 6.0))
-    code = tl.minimum((guess + 0.5).to(tl.int32), 255)
-    # Twice what four roundings of the exponent and the exponential itself can add up to.
-    doubt = guess * (4e-7 * (tl.abs(scaled) + tl.abs(offset)) + 1e-6) + 1e-3
-    over = guess + 0.5 - code.to(tl.float32)
-    unsure = (over < doubt) | (over > 1.0 - doubt)
-    table = table_ptr + head * 257 + code
-    code += (scores >= tl.load(table + 1, mask=unsure, other=2147483647)).to(tl.int32)
-    code -= (scores < tl.load(table, mask=unsure, other=-2147483648)).to(tl.int32)
-    code = tl.where((key < length)[None, :], code, 0)
-
-    v_at = start + key[:, None] * (HEADS * SIZE) + d[None, :]
-    v = tl.load(v_ptr + v_at, mask=(key < length)[:, None] & inside[None, :], other=0)
-    counts = first_counts(v, SLOTS)
-    # Codes reach 255; shifted by 128 they fit the signed product, and the shift is added back.
-    mixed = tl.dot((code - 128).to(tl.int8), counts, out_dtype=tl.int32)
-    mixed += 128 * tl.sum(counts.to(tl.int32), axis=0)[None, :]
-
-    channel = head * SIZE + d
-    membrane = (
-        mixed * tl.load(factor_ptr + channel, mask=inside)[None, :]
-        + (
-            tl.load(initial_ptr + channel, mask=inside)
-            + SLOTS * tl.load(static_ptr + channel, mask=inside)
-        )[None, :]
-    )
-    threshold = tl.load(threshold_ptr + channel, mask=inside)[None, :]
-    spikes = tl.zeros_like(membrane)
-    for slot in tl.static_range(SLOTS):
-        fired = membrane >= threshold
-        membrane -= tl.where(fired, threshold, 0)
-        spikes |= tl.where(fired, 1 << slot, 0)
-    tl.store(out_ptr + q_at, spikes.to(tl.uint8), mask=mine)
+    tl.store(out, spikes, mask=inside)
 
 
 @triton.jit(do_not_specialize=["rows"])
 def encode(
     x_ptr, w_ptr, out_ptr, factor_ptr, static_ptr, initial_ptr, threshold_ptr, train_ptr,
-    lengths_ptr, rows, outputs,
-    SIZE: tl.constexpr, KERNEL: tl.constexpr, STRIDE: tl.constexpr, PADDING: tl.constexpr,
-    MAP: tl.constexpr, OUT: tl.constexpr, SLOTS: tl.constexpr, PADDED: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    lengths_ptr, rows,
+    MAP: tl.constexpr, IN: tl.constexpr, OUT: tl.constexpr, OUTPUTS: tl.constexpr,
+    SLOTS: tl.constexpr, AT_ONCE: tl.constexpr, NEEDS: tl.constexpr, PADDED: tl.constexpr,
+    ASM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    TAIL: tl.constexpr,
 ):  # fmt: skip
     """Convolution of int8 features, then the train of its count.
 
-    Input [clip, line, pixel, channel] of SIZE (lines, pixels, channels), without padding, so all
-    that a tap would see outside is masked. MAP and OUT say where outputs lie, see `place_of`.
+    Features include their padding, so nothing has to be masked; IN is `fused.Patches`, MAP and OUT
+    say where outputs lie, see `place_of`. With full lookahead all spikes come at once, which is
+    the train itself if AT_ONCE. Output line l is real if it NEEDS[0] l + NEEDS[1] lines at most.
     """
-    CHANNELS: tl.constexpr = SIZE[2]
-    RUN: tl.constexpr = KERNEL[1] * CHANNELS
-    TAPS: tl.constexpr = KERNEL[0] * RUN
-    m, n = _tile_of(outputs, BLOCK_M, BLOCK_N)
-    in_rows, in_outputs = m < rows, n < outputs
-    clip = (m // (MAP[0] * MAP[1])).to(tl.int64)
-    top = (m // MAP[1]) % MAP[0] * STRIDE[0] - PADDING[0]
-    left = m % MAP[1] * STRIDE[1] - PADDING[1]
-    length = tl.zeros_like(top) + SIZE[0]
-    if PADDED:
-        length = tl.load(lengths_ptr + clip, mask=in_rows, other=0).to(tl.int32)
-    total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32)
-    for chunk in tl.static_range((TAPS + BLOCK_K - 1) // BLOCK_K):
-        tap = chunk * BLOCK_K + tl.arange(0, BLOCK_K)
-        line = top[:, None] + (tap // RUN)[None, :]
-        pixel = left[:, None] + (tap % RUN // CHANNELS)[None, :]
-        seen = in_rows[:, None] & (tap < TAPS)[None, :]
-        seen = seen & (line >= 0) & (line < length[:, None]) & (pixel >= 0) & (pixel < SIZE[1])
-        at = (clip[:, None] * SIZE[0] + line) * SIZE[1] + pixel
-        x = tl.load(x_ptr + at * CHANNELS + (tap % CHANNELS)[None, :], mask=seen, other=0)
-        weighs = (tap < TAPS)[:, None] & in_outputs[None, :]
-        w = tl.load(w_ptr + n[None, :] * TAPS + tap[:, None], mask=weighs, other=0)
-        total = tl.dot(x, w, total, out_dtype=tl.int32)
+    ACROSS: tl.constexpr = (OUTPUTS + BLOCK_N - 1) // BLOCK_N
+    n = tl.program_id(0) % ACROSS * BLOCK_N + tl.arange(0, BLOCK_N)
+    in_outputs = within(n, OUTPUTS, OUTPUTS % BLOCK_N == 0)
+    weights = all_weights(w_ptr, n, in_outputs, IN, BLOCK_K, TAIL)
     factor = tl.load(factor_ptr + n, mask=in_outputs, other=0)[None, :]
-    static = tl.load(static_ptr + n, mask=in_outputs, other=0)
-    initial = tl.load(initial_ptr + n, mask=in_outputs, other=0)
+    static = tl.load(static_ptr + n, mask=in_outputs, other=0)[None, :]
+    initial = tl.load(initial_ptr + n, mask=in_outputs, other=0)[None, :]
     threshold = tl.load(threshold_ptr + n, mask=in_outputs, other=1 << 30)[None, :]
-    membrane = total * factor + (initial + SLOTS * static)[None, :]
-    # The quotient in float is off by one at the most; what is left over says so.
-    count = (membrane.to(tl.float32) / threshold.to(tl.float32)).to(tl.int32)
-    count = tl.minimum(tl.maximum(count, 0), SLOTS)
-    left = membrane - count * threshold
-    count += ((left >= threshold) & (count < SLOTS)).to(tl.int32)
-    count -= ((left < 0) & (count > 0)).to(tl.int32)
-    train = tl.load(train_ptr + count)
-    train = tl.where((top + KERNEL[0] <= length + PADDING[0])[:, None], train, 0)
-    out = out_ptr + place_of(m, MAP, OUT)[:, None] + n[None, :]
-    tl.store(out, train, mask=in_rows[:, None] & in_outputs[None, :])
+    first = tl.program_id(0) // ACROSS * BLOCK_M
+    for at in tl.range(first, rows, tl.num_programs(0) // ACROSS * BLOCK_M, num_stages=1):
+        m = at + tl.arange(0, BLOCK_M)
+        in_rows = m < rows
+        row = tl.where(in_rows, m, 0)
+        x_ptrs = x_ptr + place_of(row, MAP, IN)
+        total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32)
+        for chunk in tl.static_range(IN[4] // BLOCK_K + (TAIL > 0)):
+            x = chunk_of(x_ptrs, chunk, IN[4], IN[5], IN[6], BLOCK_K, TAIL, False)
+            total = tl.dot(x, weights[chunk], total, out_dtype=tl.int32)
+        missing = (threshold - initial - SLOTS * static) - total * factor
+        thresholds = tl.zeros_like(total) + threshold
+        train = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.uint8)
+        for slot in tl.static_range(SLOTS):
+            missing, train = decide(missing, missing, thresholds, train, slot, ASM)
+        if not AT_ONCE:
+            train = tl.load(train_ptr + first_counts(train, SLOTS, ASM).to(tl.int32))
+        if PADDED:
+            length = tl.load(lengths_ptr + row // (MAP[0] * MAP[1])).to(tl.int32)
+            real = row // MAP[1] % MAP[0] * NEEDS[0] + NEEDS[1] <= length
+            train = tl.where(real[:, None], train, 0).to(tl.uint8)
+        out = out_ptr + place_of(row, MAP, OUT)[:, None] + n[None, :]
+        tl.store(out, train, mask=in_rows[:, None] & in_outputs[None, :])
+
+
+@triton.jit
+def silence_border(
+    out_ptr, SIZE: tl.constexpr, BORDER: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr
+):
+    """Zeros around the map of each clip; SIZE is (lines, pixels, channels) with the border."""
+    WIDTH: tl.constexpr = SIZE[1]
+    ABOVE: tl.constexpr = BORDER[0] * WIDTH  # pixels, as many as below
+    SIDES: tl.constexpr = 2 * BORDER[1]
+    INNER: tl.constexpr = SIZE[0] - 2 * BORDER[0]  # lines
+    start = tl.program_id(0).to(tl.int64) * (SIZE[0] * WIDTH * SIZE[2])
+    place = tl.program_id(1) * BLOCK_P + tl.arange(0, BLOCK_P)
+    # First what lies above, then below, then the sides of one line after the other.
+    pixel = tl.where(place < ABOVE, place, place + INNER * WIDTH)
+    if SIDES > 0:
+        side = place - 2 * ABOVE
+        column = side % SIDES + tl.where(side % SIDES < BORDER[1], 0, WIDTH - SIDES)
+        pixel = tl.where(side < 0, pixel, ABOVE + side // SIDES * WIDTH + column)
+    c = tl.arange(0, BLOCK_C)
+    inside = (place < 2 * ABOVE + SIDES * INNER)[:, None] & (c < SIZE[2])[None, :]
+    zero = tl.zeros((BLOCK_P, BLOCK_C), dtype=tl.uint8)
+    tl.store(out_ptr + start + pixel[:, None] * SIZE[2] + c[None, :], zero, mask=inside)
+
+
+@triton.jit
+def round_inputs(x_ptr, out_ptr, zero, levels, largest, size, BLOCK: tl.constexpr):
+    """Integers (x - zero) * levels, rounded half to even, as int8.
+
+    Adding 1.5 * 2^23 rounds like that; the product must not be fused with it.
+    """
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    x = (tl.load(x_ptr + at, mask=at < size, other=0.0) - zero) * levels
+    x = tl.minimum(tl.maximum(x, -largest), largest)
+    tl.store(out_ptr + at, ((x + 12582912.0) - 12582912.0).to(tl.int8), mask=at < size)
 
 
 @triton.jit

@@ -13,7 +13,7 @@ import triton.language as tl
 
 
 @triton.jit
-def _slot_spikes(packed, SLOT: tl.constexpr, ASM: tl.constexpr):
+def slot_spikes(packed, SLOT: tl.constexpr, ASM: tl.constexpr):
     """The spikes of one slot, as int8: -1 where there is one, else 0."""
     if ASM:
         # Four neurons share a register, so two instructions serve all four: the slot's bit is
@@ -67,13 +67,13 @@ def place_of(rows, MAP: tl.constexpr, AT: tl.constexpr):
 
 
 @triton.jit
-def _within(index, LIMIT: tl.constexpr, WHOLE: tl.constexpr):
+def within(index, LIMIT: tl.constexpr, WHOLE: tl.constexpr):
     """Which indices lie below the limit; where all do, a constant, so that masks cost nothing."""
     return tl.full(index.shape, 1, tl.int1) if WHOLE else index < LIMIT
 
 
 @triton.jit
-def _fire(missing, debt, threshold, spikes, DECISION: tl.constexpr, ASM: tl.constexpr):
+def decide(missing, debt, threshold, spikes, DECISION: tl.constexpr, ASM: tl.constexpr):
     """One decision: a neuron that misses nothing spikes and owes one threshold more."""
     if ASM:
         # Four neurons at a time, their spikes in one register: each takes a comparison and two
@@ -101,13 +101,37 @@ def _fire(missing, debt, threshold, spikes, DECISION: tl.constexpr, ASM: tl.cons
 
 
 @triton.jit
+def receive(debt, factor, packed, SLOT: tl.constexpr, ASM: tl.constexpr):
+    """The debt, less the factor where the input spikes in this slot."""
+    if ASM:
+        # Four neurons at a time, whose packed spikes share a register: each takes a test and a
+        # predicated subtraction. The bit comes as four equal bytes.
+        return tl.inline_asm_elementwise(
+            """{ .reg .pred p, q, r, s; .reg .b32 m, a, b, c, d;
+            and.b32 m, $12, $13; and.b32 a, m, 0xff; and.b32 b, m, 0xff00;
+            and.b32 c, m, 0xff0000; and.b32 d, m, 0xff000000;
+            setp.ne.b32 p, a, 0; setp.ne.b32 q, b, 0; setp.ne.b32 r, c, 0; setp.ne.b32 s, d, 0;
+            mov.b32 $0, $4; mov.b32 $1, $5; mov.b32 $2, $6; mov.b32 $3, $7;
+            @p sub.s32 $0, $0, $8; @q sub.s32 $1, $1, $9;
+            @r sub.s32 $2, $2, $10; @s sub.s32 $3, $3, $11; }""",
+            "=&r,=&r,=&r,=&r,r,r,r,r,r,r,r,r,r,r",
+            [debt, factor, packed, tl.full(packed.shape, 1 << SLOT, tl.uint8)],
+            dtype=tl.int32,
+            is_pure=True,
+            pack=4,
+        )
+    else:  # noqa: RET505
+        return debt - tl.where(((packed >> SLOT) & 1) != 0, factor, 0)
+
+
+@triton.jit
 def _inputs(
     CHUNK: tl.constexpr, INPUTS: tl.constexpr, BLOCK_K: tl.constexpr, TAIL: tl.constexpr
 ):  # fmt: skip
     """The inputs of one chunk, the last one of TAIL places, and which of them exist."""
     FULL: tl.constexpr = INPUTS // BLOCK_K
     k = CHUNK * BLOCK_K + tl.arange(0, BLOCK_K if CHUNK < FULL else TAIL)
-    return k, _within(k, INPUTS, CHUNK < FULL or FULL * BLOCK_K + TAIL == INPUTS)
+    return k, within(k, INPUTS, CHUNK < FULL or FULL * BLOCK_K + TAIL == INPUTS)
 
 
 @triton.jit
@@ -133,7 +157,7 @@ def chunk_of(
 
 
 @triton.jit
-def _all_weights(
+def all_weights(
     w_ptr, n, in_outputs, IN: tl.constexpr, BLOCK_K: tl.constexpr, TAIL: tl.constexpr
 ):  # fmt: skip
     """The weights of all chunks; they stay in shared memory."""
@@ -169,7 +193,7 @@ def _add_slots(
         if DECISION == 0 and DELAY > 1:
             spiked = first_counts(x, DELAY, ASM)
         else:
-            spiked = _slot_spikes(x, DECISION + DELAY - 1, ASM)
+            spiked = slot_spikes(x, DECISION + DELAY - 1, ASM)
         total = tl.dot(spiked, weights[chunk], total, out_dtype=tl.int32)
     if DECISION == 0 and DELAY > 1:
         total = -total
@@ -225,7 +249,7 @@ def _spiking_rows(
         missing = total * factor + debt
         if EXTRA == 2:
             missing += extra_total * extra_factor
-        debt, spikes = _fire(missing, debt, thresholds, spikes, decision, ASM)
+        debt, spikes = decide(missing, debt, thresholds, spikes, decision, ASM)
 
     base = place_of(tl.where(in_rows, m, 0), MAP, OUT)
     out_ptrs = out_ptr + base[:, None] + n[None, :]
@@ -244,8 +268,8 @@ def _spiking_columns(
 ):  # fmt: skip
     """BLOCK_N outputs: what belongs to them is loaded once and serves every tile of rows."""
     n += tl.arange(0, BLOCK_N)
-    in_outputs = _within(n, OUTPUTS, WHOLE)
-    weights = _all_weights(w_ptr, n, in_outputs, IN, BLOCK_K, TAIL)
+    in_outputs = within(n, OUTPUTS, WHOLE)
+    weights = all_weights(w_ptr, n, in_outputs, IN, BLOCK_K, TAIL)
     factor = tl.load(factor_ptr + n, mask=in_outputs, other=0)[None, :]
     static = tl.load(static_ptr + n, mask=in_outputs, other=0)[None, :]
     threshold = tl.load(threshold_ptr + n, mask=in_outputs, other=1 << 30)[None, :]
@@ -255,7 +279,7 @@ def _spiking_columns(
     if EXTRA > 0:
         extra_factor = tl.load(extra_factor_ptr + n, mask=in_outputs, other=0)[None, :]
     if EXTRA == 2:
-        extra_weights = _all_weights(extra_w_ptr, n, in_outputs, EXTRA_IN, BLOCK_K, EXTRA_TAIL)
+        extra_weights = all_weights(extra_w_ptr, n, in_outputs, EXTRA_IN, BLOCK_K, EXTRA_TAIL)
     for at in tl.range(m, rows, step, num_stages=STAGES):
         _spiking_rows(
             x_ptr, extra_ptr, out_ptr, weights, extra_weights, factor, extra_factor, static,
@@ -290,7 +314,7 @@ def spiking_matmul(
     the next threshold. So a neuron needs little more than two registers, which leaves room for
     large tiles: they unpack the spikes less often. Weights stay in shared memory, packed bytes in
     registers if KEPT; else they are read again for every slot. The sum has the wrong sign, see
-    `_slot_spikes`, and so fits the debt.
+    `slot_spikes`, and so fits the debt.
 
     A debt alone may wrap around; what is missing cannot (`network/fixed_point.py`): spikes follow
     the highest sum so far, and from there the sum falls by no more than its reach.

@@ -51,16 +51,17 @@ def batch_statistics(
 
 def levels(
     y: Tensor, extra: Tensor | None, norm: Norm | None, log_step: Tensor, offset: Tensor,
-    threshold: Tensor, low: float, high: float,
+    threshold: Tensor, low: float, high: float, given: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """floor(clip(l, low, high)), l = (norm(y) + extra) / (alpha theta) + (1/2 + mu) / theta.
 
-    Offsets mu and thresholds theta are per channel, like the norm.
+    Offsets mu and thresholds theta are per channel, like the norm. What is given takes the place
+    of the result, with the same gradient.
     """
     norm_parts = (None, None, None, None) if norm is None else norm[:4]
     batch = norm is not None and norm.batch
     found: Tensor = _Levels.apply(  # type: ignore[no-untyped-call]
-        y, extra, *norm_parts, log_step, offset, threshold, low, high, batch
+        y, extra, *norm_parts, log_step, offset, threshold, low, high, batch, given
     )
     return found
 
@@ -70,7 +71,7 @@ class _Levels(torch.autograd.Function):
     def forward(
         ctx: Any, y: Tensor, extra: Tensor | None, beta: Tensor | None, mean: Tensor | None,
         rstd: Tensor | None, gamma: Tensor | None, log_step: Tensor, offset: Tensor,
-        threshold: Tensor, low: float, high: float, batch: bool,
+        threshold: Tensor, low: float, high: float, batch: bool, given: Tensor | None,
     ) -> Tensor:  # fmt: skip
         y = y.contiguous()
         extra = None if extra is None else extra.contiguous()
@@ -78,6 +79,8 @@ class _Levels(torch.autograd.Function):
         ctx.range, ctx.batch = (low, high), batch
         norm = kernels.NO_NORM if beta is None else kernels.BIAS
         ctx.flags = {"NORM": kernels.BATCH_NORM if mean is not None else norm}
+        if given is not None:
+            return given.to(y.dtype)
         channels = y.shape[-1]
         rows, tile = y.numel() // channels, _tile(channels)
         out = torch.empty_like(y)
@@ -97,59 +100,29 @@ class _Levels(torch.autograd.Function):
         grid = _parts(rows, channels, tile)
         shape = {"LOW": low, "HIGH": high, "EXTRA": extra is not None, **ctx.flags, **tile}
         part = torch.empty(grid[0], 3, channels, device=y.device)
+        grad_y = torch.empty_like(y)
+        grad_extra = None if extra is None else torch.empty_like(extra)
         kernels.levels_reduce[grid](
-            grad, y, extra, part, *channel_parts, rows, channels, **shape
+            grad, y, extra, grad_y, grad_extra, part, *channel_parts, rows, channels,
+            BATCH=ctx.batch, **shape,
         )  # fmt: skip
         sums = torch.empty(7, channels, device=y.device)
         kernels.levels_finish[(-(-channels // _PARTS["BLOCK_C"]),)](
             part, sums, *channel_parts, grid[0], rows, channels, BATCH=ctx.batch, **ctx.flags,
             **_PARTS,
         )  # fmt: skip
-        grad_y = torch.empty_like(y)
-        grad_extra = None if extra is None else torch.empty_like(extra)
-        kernels.levels_backward[(-(-rows // tile["BLOCK_M"]), grid[1])](
-            grad, y, extra, grad_y, grad_extra, sums[5], sums[6], *channel_parts, rows, channels,
-            **shape,
-        )  # fmt: skip
+        if ctx.batch:
+            kernels.levels_backward[(-(-rows // tile["BLOCK_M"]), grid[1])](
+                grad, y, extra, grad_y, grad_extra, sums[5], sums[6], *channel_parts, rows,
+                channels, **shape,
+            )  # fmt: skip
         gamma, beta, step, offset, threshold = sums[:5]
         wanted = ctx.needs_input_grad
         return (
             grad_y, grad_extra, beta if wanted[2] else None, None, None,
             gamma if wanted[5] else None, step.sum() if wanted[6] else None,
-            offset if wanted[7] else None, threshold if wanted[8] else None, None, None, None,
+            offset if wanted[7] else None, threshold if wanted[8] else None, None, None, None, None,
         )  # fmt: skip
-
-
-def attention_codes(scores: Tensor, factor: Tensor, offset: Tensor) -> Tensor:
-    """clip(round(exp(factor score - offset)), 0, 255) of scores [clip, head, query, key]."""
-    found: Tensor = _AttentionCodes.apply(scores, factor, offset)  # type: ignore[no-untyped-call]
-    return found
-
-
-class _AttentionCodes(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, scores: Tensor, factor: Tensor, offset: Tensor) -> Tensor:
-        scores = scores.contiguous()
-        clips, heads, *size = scores.shape
-        ctx.save_for_backward(scores, factor, offset)
-        out = torch.empty_like(scores)
-        kernels.attention_forward[(clips * heads,)](
-            scores, out, factor, offset, size[0] * size[1], heads, BLOCK=2048
-        )
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        scores, factor, offset = ctx.saved_tensors
-        clips, heads, *size = scores.shape
-        out, part = torch.empty_like(scores), torch.empty(clips, heads, 2, device=scores.device)
-        kernels.attention_backward[(clips * heads,)](
-            grad.contiguous(), scores, out, part, factor, offset, size[0] * size[1], heads,
-            BLOCK=2048,
-        )  # fmt: skip
-        sums = part.sum(dim=0)
-        return out, sums[:, 0].sum(), sums[:, 1]
 
 
 def weights_on_grid(weight: Tensor, bits: int, step: Tensor, dtype: torch.dtype) -> Tensor:

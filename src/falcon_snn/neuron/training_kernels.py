@@ -2,7 +2,6 @@
 
     levels_*      batch norm, another input, quantisation: floor(clip(level, low, high)) with
                   level = (norm(y) + extra) / (alpha theta) + (1/2 + mu) / theta
-    attention_*   codes of the attention map, exp(factor score - offset), rounded and clipped
     weights_*     weights on their grid, times a step
     sum_*         counts of one or two stages, each times its step
     spike_counts  packed spikes to counts
@@ -112,11 +111,15 @@ def levels_forward(y_ptr, extra_ptr, out_ptr, mean_ptr, rstd_ptr, gamma_ptr, bet
 
 
 @triton.jit(do_not_specialize=["rows"])
-def levels_reduce(grad_ptr, y_ptr, extra_ptr, part_ptr, mean_ptr, rstd_ptr, gamma_ptr, beta_ptr,
-                  log_step_ptr, offset_ptr, threshold_ptr, rows, channels, LOW: tl.constexpr,
-                  HIGH: tl.constexpr, NORM: tl.constexpr, EXTRA: tl.constexpr,
-                  BLOCK_M: tl.constexpr, BLOCK_C: tl.constexpr):  # fmt: skip
-    """Sums of the level's gradient, alone and times y - mean and extra, a part per program."""
+def levels_reduce(grad_ptr, y_ptr, extra_ptr, grad_y_ptr, grad_extra_ptr, part_ptr, mean_ptr,
+                  rstd_ptr, gamma_ptr, beta_ptr, log_step_ptr, offset_ptr, threshold_ptr, rows,
+                  channels, LOW: tl.constexpr, HIGH: tl.constexpr, NORM: tl.constexpr,
+                  EXTRA: tl.constexpr, BATCH: tl.constexpr, BLOCK_M: tl.constexpr,
+                  BLOCK_C: tl.constexpr):  # fmt: skip
+    """Sums of the level's gradient, alone and times y - mean and extra, a part per program.
+
+    Where no gradient passes through a batch's statistics, those of y and extra need no sums.
+    """
     c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)
     mean, scale, shift, gain, bias = _channel(
         c, c < channels, mean_ptr, rstd_ptr, gamma_ptr, beta_ptr, log_step_ptr, offset_ptr,
@@ -141,6 +144,13 @@ def levels_reduce(grad_ptr, y_ptr, extra_ptr, part_ptr, mean_ptr, rstd_ptr, gamm
         by_y += slope * far
         if EXTRA:
             by_extra += slope * extra
+        if not BATCH:
+            slope = slope * gain[None, :]
+            to_y = slope * scale[None, :]
+            tl.store(grad_y_ptr + at, to_y.to(grad_y_ptr.dtype.element_ty), mask=inside)
+            if EXTRA:
+                to_extra = slope.to(grad_extra_ptr.dtype.element_ty)
+                tl.store(grad_extra_ptr + at, to_extra, mask=inside)
     out = part_ptr + tl.program_id(0) * 3 * channels + c
     tl.store(out, tl.sum(slopes, 0), mask=c < channels)
     tl.store(out + channels, tl.sum(by_y, 0), mask=c < channels)
@@ -154,8 +164,8 @@ def levels_finish(part_ptr, out_ptr, mean_ptr, rstd_ptr, gamma_ptr, beta_ptr, lo
                   BLOCK_C: tl.constexpr):  # fmt: skip
     """Gradients of gamma, beta, log step, offset, threshold, and what each y's gradient lacks.
 
-    Rows of `out`: these five, then `pull` and `lean`: dL/dy = k slope - pull - lean (y - mean),
-    both 0 where mean and deviation are not those of the batch.
+    Rows of `out`: these five, then `pull` and `lean`: dL/dy = k slope - pull - lean (y - mean)
+    where mean and deviation are those of the batch.
     """
     c = tl.program_id(0) * BLOCK_C + tl.arange(0, BLOCK_C)
     inside = c < channels
@@ -176,12 +186,10 @@ def levels_finish(part_ptr, out_ptr, mean_ptr, rstd_ptr, gamma_ptr, beta_ptr, lo
     tl.store(out_ptr + 2 * channels + c, -gain * by_total, mask=inside)
     tl.store(out_ptr + 3 * channels + c, slopes * inverse, mask=inside)
     tl.store(out_ptr + 4 * channels + c, -(gain * by_total + bias * slopes) * inverse, mask=inside)
-    pull, lean = 0.0 * gain, 0.0 * gain
     if BATCH:
-        pull = scale * gain * slopes / rows
         lean = scale * gain * rstd * rstd * by_y / rows
-    tl.store(out_ptr + 5 * channels + c, pull, mask=inside)
-    tl.store(out_ptr + 6 * channels + c, lean, mask=inside)
+        tl.store(out_ptr + 5 * channels + c, scale * gain * slopes / rows, mask=inside)
+        tl.store(out_ptr + 6 * channels + c, lean, mask=inside)
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -190,6 +198,7 @@ def levels_backward(grad_ptr, y_ptr, extra_ptr, grad_y_ptr, grad_extra_ptr, pull
                     threshold_ptr, rows, channels, LOW: tl.constexpr, HIGH: tl.constexpr,
                     NORM: tl.constexpr, EXTRA: tl.constexpr,
                     BLOCK_M: tl.constexpr, BLOCK_C: tl.constexpr):  # fmt: skip
+    """Gradients of y and extra behind the norm of a batch."""
     m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     c = tl.program_id(1) * BLOCK_C + tl.arange(0, BLOCK_C)
     mean, scale, shift, gain, bias = _channel(
@@ -211,44 +220,6 @@ def levels_backward(grad_ptr, y_ptr, extra_ptr, grad_y_ptr, grad_extra_ptr, pull
     tl.store(grad_y_ptr + at, grad.to(grad_y_ptr.dtype.element_ty), mask=inside)
     if EXTRA:
         tl.store(grad_extra_ptr + at, slope.to(grad_extra_ptr.dtype.element_ty), mask=inside)
-
-
-@triton.jit
-def attention_forward(score_ptr, out_ptr, factor_ptr, offset_ptr, size, heads,
-                      BLOCK: tl.constexpr):  # fmt: skip
-    """Codes of one head of one clip, `size` scores in a row."""
-    first = tl.program_id(0).to(tl.int64) * size
-    factor = tl.load(factor_ptr)
-    offset = tl.load(offset_ptr + tl.program_id(0) % heads)
-    for start in range(0, size, BLOCK):
-        i = start + tl.arange(0, BLOCK)
-        score = tl.load(score_ptr + first + i, mask=i < size, other=0.0).to(tl.float32)
-        value = tl.exp(tl.minimum(score * factor - offset, 8.0))
-        code = tl.floor(tl.minimum(value, 255.0) + 0.5)
-        tl.store(out_ptr + first + i, code.to(out_ptr.dtype.element_ty), mask=i < size)
-
-
-@triton.jit
-def attention_backward(grad_ptr, score_ptr, out_ptr, part_ptr, factor_ptr, offset_ptr, size, heads,
-                       BLOCK: tl.constexpr):  # fmt: skip
-    """Gradients of the scores; of factor and offset a part per head and clip."""
-    first = tl.program_id(0).to(tl.int64) * size
-    factor = tl.load(factor_ptr)
-    offset = tl.load(offset_ptr + tl.program_id(0) % heads)
-    slopes = tl.zeros((BLOCK,), dtype=tl.float32)
-    by_score = tl.zeros((BLOCK,), dtype=tl.float32)
-    for start in range(0, size, BLOCK):
-        i = start + tl.arange(0, BLOCK)
-        score = tl.load(score_ptr + first + i, mask=i < size, other=0.0).to(tl.float32)
-        value = tl.exp(tl.minimum(score * factor - offset, 8.0))
-        slope = tl.load(grad_ptr + first + i, mask=i < size, other=0.0).to(tl.float32)
-        slope = tl.where(value <= 255.0, slope * value, 0.0)
-        slopes += slope
-        by_score += slope * score
-        grad = slope * factor
-        tl.store(out_ptr + first + i, grad.to(out_ptr.dtype.element_ty), mask=i < size)
-    tl.store(part_ptr + tl.program_id(0) * 2, tl.sum(by_score, 0))
-    tl.store(part_ptr + tl.program_id(0) * 2 + 1, -tl.sum(slopes, 0))
 
 
 @triton.jit(do_not_specialize=["size"])

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from falcon_snn.network.integer import Running
     from falcon_snn.network.parts import Part
     from falcon_snn.network.qnn import Counting
+    from falcon_snn.network.rows import Converted
     from falcon_snn.network.temporal import Slotwise
     from falcon_snn.network.witness import Witness
 
@@ -68,67 +69,67 @@ class Attention(Stage):
         return Part(consmax=ConSmax(self.heads, tokens), fire=fire)
 
     def count(self, part: Any, run: Counting) -> Tensor:
-        q, k = run.counts[self.q], run.counts[self.k]
+        q, k, v = (run.counts[name] for name in self.reads)
+        if q.is_cuda:  # the counts themselves: their products are exact
+            return self._context(part, q, k, v, run, run.spike(self.v))
         return self._context(part, q, k, run.value(self.v), run)
 
     def slots(self, part: Any, run: Slotwise) -> Tensor:
         value = run.values[self.v].sum(dim=0)
         count = self._context(part, run.values[self.q], run.values[self.k], value, run)
         # With full lookahead all spikes come at once, one in each of the first slots.
-        decoded: Tensor = part.fire.decode(run.spikes(count, "first"))
+        decoded: Tensor = part.fire.decode(run.spikes(count, "first"), run.step(part.fire.step))
         return decoded
 
     def _context(
-        self, part: Any, q: Tensor, k: Tensor, value: Tensor, run: Counting | Slotwise
+        self, part: Any, q: Tensor, k: Tensor, v: Tensor, run: Counting | Slotwise, one: Any = 1.0
     ) -> Tensor:
-        """Counts of A V for the codes of Q and K and decoded values; padded keys get nothing."""
+        """Counts of A V for the codes of Q and K and values v * one; padded keys get nothing."""
         import torch
 
         from falcon_snn.network.quantise import kept_as
 
         size = q.shape[-1] // self.heads
-        step = run.part(self.q).code.step() * run.part(self.k).code.step() / size**0.5
-        attention = part.consmax(self._split(q) @ self._split(k).transpose(2, 3), step)
-        mask = run.mask(self.v, q.shape[1])
-        if mask is not None:
-            attention = attention * mask[:, None, None, :]
-        with kept_as(torch.int16, attention):
-            mixed = attention @ self._split(value * part.consmax.step()).to(attention)
-        count: Tensor = part.fire(mixed.transpose(1, 2).flatten(2).unsqueeze(2))
+        steps = [run.step(run.part(name).code.step) for name in (self.q, self.k)]
+        step = steps[0] * steps[1] / size**0.5
+        mask, value_step = run.mask(self.v, q.shape[1]), one * run.step(part.consmax.step)
+        if q.is_cuda:
+            from falcon_snn.neuron.attention_training import context
+
+            q, k, v = (each.flatten(2).to(q) for each in (q, k, v))
+            offset = part.consmax.log_offset()
+            mixed = context(q, k, v, mask, self.heads, step, offset, value_step)
+        else:
+            attention = part.consmax(self.split(q) @ self.split(k).transpose(2, 3), step)
+            if mask is not None:
+                attention = attention * mask[:, None, None, :]
+            with kept_as(torch.int16, attention):
+                mixed = attention @ self.split(v * value_step).to(attention)
+            mixed = mixed.transpose(1, 2).flatten(2)
+        count: Tensor = part.fire(mixed.unsqueeze(2), given=run.given(self.name))
         return count
 
-    def _split(self, x: Tensor) -> Tensor:
+    def split(self, x: Tensor) -> Tensor:
         """[clip, line, 1, channel] to [clip, head, line, head size]."""
         return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
 
-    def convert(self, part: Any, conversion: Conversion) -> dict[str, Tensor]:
-        import torch
+    def convert(self, part: Any, conversion: Conversion) -> Converted:
+        from falcon_snn.network.fixed_point import Input, neuron_rows
+        from falcon_snn.network.rows import Rows
 
-        from falcon_snn.network.fixed_point import neurons_on_grid
-
-        fire, (tokens, _, channels) = part.fire, conversion.shape(self.v)
-        alpha = fire.step.exact()
-        gain = part.consmax.step.exact() * conversion.step(self.v) / alpha
-        reach = 255.0 * conversion.slots * MAX_PADDING * tokens
-        zero = torch.zeros_like(fire.offset)
-        neurons, (factor,) = neurons_on_grid(
-            (gain.expand_as(zero),), (reach,), zero, 0.5 + fire.offset, fire.threshold,
-            conversion.slots,
-        )  # fmt: skip
-        steps = [conversion.part(name).code.step.exact() for name in (self.q, self.k)]
-        slope = steps[0] * steps[1] / (channels // self.heads) ** 0.5
-        offset = part.consmax.log_offset()
-        code = torch.arange(1, 256, device=offset.device)
-        # exp(slope s - offset) rounds to code c or more from s = (ln(c - 1/2) + offset) / slope on.
-        smallest = ((code - 0.5).double().log() + offset.double()[:, None]) / slope.double()
-        edge = torch.full((self.heads, 1), 2**31 - 1, device=offset.device, dtype=torch.int64)
-        smallest = smallest.ceil().clamp(-(2**31) + 2, 2**31 - 2).long()
-        curve = (
-            torch.cat([-edge, smallest, edge], dim=1).int(),
-            slope.float().expand(self.heads).contiguous(),
-            offset.float(),
+        tokens, _, channels = conversion.shape(self.v)
+        consmax, most = part.consmax, 255.0 * MAX_PADDING * tokens
+        values = Input(
+            conversion.step(self.v), float(conversion.slots), conversion.exact(consmax.step), most
         )
-        return {"factor": factor, **vars(neurons), **dict(zip(_CURVE, curve, strict=True))}
+        fires = neuron_rows(part.fire, conversion.exact(part.fire.step), [values])
+        columns = {
+            "q": conversion.exact(conversion.part(self.q).code.step),
+            "k": conversion.exact(conversion.part(self.k).code.step),
+            "beta": consmax.beta, "log_gamma": consmax.log_gamma, "log_step": consmax.step.log,
+        }  # fmt: skip
+        settings = {"size": channels // self.heads}
+        return {}, [fires, Rows(_curve, self.heads, columns, _CURVE, settings)]
 
     def run(self, run: Running) -> Tensor:
         from falcon_snn.neuron import layers
@@ -144,7 +145,7 @@ class Attention(Stage):
         return run.silence(self.name, trains)
 
     def witness(self, run: Witness) -> Tensor:
-        q, k, v = (self._split(run.values[name]) for name in self.reads)
+        q, k, v = (self.split(run.values[name]) for name in self.reads)
         levels = run.curve(q @ k.mT, run.tensor(self.name, "curve.table"))
         levels = levels * run.mask(self.v, v.shape[2])[:, None, None, :, 0, 0]
         mixed = (levels @ v).transpose(1, 2).flatten(2).unsqueeze(2)
@@ -183,3 +184,19 @@ class Attention(Stage):
 
     def c(self, program: Any) -> None:
         program.attention(self)
+
+
+def _curve(
+    q: Tensor, k: Tensor, beta: Tensor, log_gamma: Tensor, log_step: Tensor, size: int
+) -> dict[str, Tensor]:
+    """The map's curve for every head."""
+    import torch
+
+    slope, offset = q * k / size**0.5, beta + log_gamma + log_step
+    code = torch.arange(1, 256, device=offset.device)
+    # exp(slope s - offset) rounds to code c or more from s = (ln(c - 1/2) + offset) / slope on.
+    smallest = ((code - 0.5).double().log() + offset.double()[:, None]) / slope[:, None]
+    smallest = smallest.ceil().clamp(-(2**31) + 2, 2**31 - 2).int()
+    edge = torch.full((len(offset), 1), 2**31 - 1, device=offset.device, dtype=torch.int32)
+    table = torch.cat([-edge, smallest, edge], dim=1)
+    return dict(zip(_CURVE, (table, slope.float(), offset), strict=True))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from falcon_snn.network.integer import Running
     from falcon_snn.network.parts import Part
     from falcon_snn.network.qnn import Counting
+    from falcon_snn.network.rows import Converted
     from falcon_snn.network.temporal import Slotwise
     from falcon_snn.network.witness import Witness
 
@@ -66,7 +67,8 @@ class Code(Stage):
         return Part(weights=weights, code=SignedCode(4.0 / 127))
 
     def count(self, part: Any, run: Counting) -> Tensor:
-        code: Tensor = part.code(run.currents(part.weights, self.source), part.weights.norm)
+        currents = run.currents(part.weights, self.source)
+        code: Tensor = part.code(currents, part.weights.norm, run.given(self.name))
         return code
 
     def slots(self, part: Any, run: Slotwise) -> Tensor:
@@ -76,23 +78,17 @@ class Code(Stage):
         code: Tensor = part.code(part.weights(early))
         return code
 
-    def convert(self, part: Any, conversion: Conversion) -> dict[str, Tensor]:
-        import torch
+    def convert(self, part: Any, conversion: Conversion) -> Converted:
+        from falcon_snn.network.rows import Rows
 
-        from falcon_snn.network.fixed_point import grid_exponent, to_int32
-
-        weight, gain, bias = part.weights.folded()
-        alpha, slots = part.code.step.exact(), conversion.slots
-        gain, bias = gain * conversion.step(self.source) / alpha, bias / alpha + 0.5
-        reach = part.weights.reach(weight, slots)
-        exponent = grid_exponent(gain * reach + bias.abs(), 0.5 * reach + 1.0)
-        grid = torch.exp2(exponent)
-        return {
-            "weight": weight.to(torch.int8).contiguous(),
-            "factor": to_int32(gain * slots / (self.prefix or slots) * grid),
-            "bias": to_int32(bias * grid),
-            "shift": exponent.int(),
-        }
+        weight, gain, bias, reach = conversion.folded(part.weights)
+        columns = {
+            "gain": gain, "bias": bias, "reach": reach, "step": conversion.step(self.source),
+            "alpha": conversion.exact(part.code.step),
+        }  # fmt: skip
+        settings = {"slots": conversion.slots, "prefix": self.prefix or conversion.slots}
+        rows = Rows(_codes, len(weight), columns, ("factor", "bias", "shift"), settings)
+        return {"weight": weight}, [rows]
 
     def run(self, run: Running) -> Tensor:
         from dataclasses import replace
@@ -127,3 +123,21 @@ class Code(Stage):
 
     def c(self, program: Any) -> None:
         program.code(self)
+
+
+def _codes(
+    gain: Tensor, bias: Tensor, reach: Tensor, step: Tensor, alpha: Tensor, slots: int, prefix: int
+) -> dict[str, Tensor]:
+    """The integers of all codes."""
+    import torch
+
+    from falcon_snn.network.fixed_point import grid_exponent, to_int32
+
+    gain, bias, reach = gain * step / alpha, bias / alpha + 0.5, reach * slots
+    exponent = grid_exponent(gain * reach + bias.abs(), 0.5 * reach + 1.0)
+    grid = torch.exp2(exponent)
+    return {
+        "factor": to_int32(gain * slots / prefix * grid),
+        "bias": to_int32(bias * grid),
+        "shift": exponent.int(),
+    }

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from falcon_snn.errors import FalconError
-from falcon_snn.network.product import Product, Shape
+from falcon_snn.network.product import SUFFIXES, Product, Shape
 from falcon_snn.network.stage import Stage
 from falcon_snn.pipeline import graph
 
@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     from falcon_snn.network.integer import Running
     from falcon_snn.network.parts import Part
     from falcon_snn.network.qnn import Counting
+    from falcon_snn.network.rows import Converted
     from falcon_snn.network.temporal import Slotwise
     from falcon_snn.network.witness import Witness
-
-SUFFIXES = ("", "2")  # of the tensors of the first and the second input
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,7 @@ class Fire(Stage):
 
     def count(self, part: Any, run: Counting) -> Tensor:
         if not self.products:
-            return self._fire(part, run.sum(*self.reads), None, None)
+            return self._fire(part, run, run.sum(*self.reads), None, None)
         sums: list[tuple[Tensor, Any]] = []  # of each term, and the norm that it still needs
         for suffix, term in self.inputs:
             if term.product is None:
@@ -129,14 +128,14 @@ class Fire(Stage):
         extra = None
         for other, other_norm in others:
             extra = other if other_norm is None else other_norm(other)
-        return self._fire(part, x, extra, norm)
+        return self._fire(part, run, x, extra, norm)
 
-    def _fire(self, part: Any, x: Tensor, extra: Tensor | None, norm: Any) -> Tensor:
+    def _fire(self, part: Any, run: Counting, x: Tensor, extra: Tensor | None, norm: Any) -> Tensor:
         """Counts of norm(x) + extra, behind the stage's own batch norm if it has one."""
         if part.norm is not None:
             x = x if norm is None else norm(x)
             x, extra, norm = x if extra is None else x + extra, None, part.norm
-        count: Tensor = part.fire(x, extra, norm)
+        count: Tensor = part.fire(x, extra, norm, run.given(self.name))
         return count
 
     def slots(self, part: Any, run: Slotwise) -> Tensor:
@@ -168,35 +167,19 @@ class Fire(Stage):
     def _delay(self, run: Slotwise | Running) -> int:
         return run.network.slots if self.lookahead else run.delays[self.name]
 
-    def convert(self, part: Any, conversion: Conversion) -> dict[str, Tensor]:
-        import torch
-
-        from falcon_snn.network.fixed_point import neurons_on_grid
+    def convert(self, part: Any, conversion: Conversion) -> Converted:
+        from falcon_snn.network.fixed_point import Input, neuron_rows
 
         tensors: dict[str, Tensor] = {}
-        gains, reaches = [], []
-        static = torch.zeros_like(part.fire.offset).double()
+        inputs = []
         for suffix, term in self.inputs:
-            gain, reach = torch.ones_like(static), torch.full_like(static, conversion.slots)
+            given = Input(conversion.step(term.reads), largest=float(conversion.slots))
             if term.product is not None:
-                codes, gain, bias = getattr(part, f"weights{suffix}").folded()
-                reach = getattr(part, f"weights{suffix}").reach(codes, conversion.slots)
-                static = static + bias
-                tensors[f"weight{suffix}"] = codes.to(torch.int8).contiguous()
-            gains.append((gain, conversion.step(term.reads)))
-            reaches.append(reach)
-        if part.norm is not None:
-            scale, shift = part.norm.exact()
-            gains = [(gain * scale, step) for gain, step in gains]
-            static = static * scale + shift
-        alpha = part.fire.step.exact()
-        neurons, factors = neurons_on_grid(
-            tuple(gain * step / alpha for gain, step in gains), tuple(reaches), static / alpha,
-            0.5 + part.fire.offset, part.fire.threshold, conversion.slots,
-        )  # fmt: skip
-        for suffix, factor in zip(SUFFIXES, factors, strict=False):
-            tensors[f"factor{suffix}"] = factor
-        return tensors | vars(neurons)
+                folded = conversion.folded(getattr(part, f"weights{suffix}"))
+                tensors[f"weight{suffix}"], given = folded.codes, given.through(folded)
+            inputs.append(given)
+        norm = (1.0, 0.0) if part.norm is None else conversion.norm(part.norm)
+        return tensors, [neuron_rows(part.fire, conversion.exact(part.fire.step), inputs, norm)]
 
     def run(self, run: Running) -> Tensor:
         from falcon_snn.neuron import layers

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from falcon_snn.network.integer import Running
     from falcon_snn.network.parts import Part
     from falcon_snn.network.qnn import Counting
+    from falcon_snn.network.rows import Converted
     from falcon_snn.network.temporal import Slotwise
     from falcon_snn.network.witness import Witness
     from falcon_snn.pipeline.energy import Activity
@@ -98,16 +99,16 @@ class Readout(Stage):
         scores: Tensor = part.linear(F.dropout(x.flatten(1), self.dropout, part.training))
         return scores
 
-    def convert(self, part: Any, conversion: Conversion) -> dict[str, Tensor]:
+    def convert(self, part: Any, conversion: Conversion) -> Converted:
         weight = part.linear.weight.double()
         base = part.linear.bias.double()
         scores = weight * conversion.step(self.source)
         if part.norm is not None:
-            gain, shift = part.norm.exact()
+            gain, shift = conversion.norm(part.norm)
             windows = weight.shape[1] // len(gain)
             base = weight @ shift.repeat(windows) + part.linear.bias
             scores = weight * (gain * conversion.step(self.source)).repeat(windows)
-        return readout_integers(scores, base)
+        return readout_integers(scores, base), []
 
     def run(self, run: Running) -> Tensor:
         """Class scores times the places of a window, as float64 that holds exact integers."""

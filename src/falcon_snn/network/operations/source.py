@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from falcon_snn.network.integer import Running
     from falcon_snn.network.parts import Part
     from falcon_snn.network.qnn import Counting
+    from falcon_snn.network.rows import Converted
     from falcon_snn.network.temporal import Slotwise
     from falcon_snn.network.witness import Witness
 
@@ -133,7 +134,7 @@ class Source(Stage):
         norm = None
         if part.weights is not None:
             x, norm = part.weights.currents(x, x.new_ones(())), part.weights.norm
-        count: Tensor = part.fire(x, None, norm)
+        count: Tensor = part.fire(x, None, norm, run.given(self.name))
         return count
 
     def slots(self, part: Any, run: Slotwise) -> Tensor:
@@ -141,25 +142,17 @@ class Source(Stage):
         decoded: Tensor = spikes * part.fire.step()
         return decoded
 
-    def convert(self, part: Any, conversion: Conversion) -> dict[str, Tensor]:
-        import torch
+    def convert(self, part: Any, conversion: Conversion) -> Converted:
+        import numpy as np
 
-        from falcon_snn.network.fixed_point import neurons_on_grid
+        from falcon_snn.network.fixed_point import Input, neuron_rows
 
         tensors: dict[str, Tensor] = {}
-        alpha = part.fire.step.exact()
-        step = torch.full((), 1.0 / self.levels, device=alpha.device)
-        gain = torch.ones_like(part.fire.offset).double()
-        static, reach = torch.zeros_like(gain), torch.full_like(gain, LARGEST)
+        given = Input(float(np.float32(1.0 / self.levels)), largest=LARGEST)
         if part.weights is not None:
-            codes, gain, static = part.weights.folded()
-            reach = part.weights.reach(codes, LARGEST)
-            tensors["weight"] = codes.to(torch.int8).contiguous()
-        neurons, (factor,) = neurons_on_grid(
-            (gain * step / alpha,), (reach,), static / alpha, 0.5 + part.fire.offset,
-            part.fire.threshold, conversion.slots,
-        )  # fmt: skip
-        return tensors | {"factor": factor} | vars(neurons)
+            folded = conversion.folded(part.weights)
+            tensors["weight"], given = folded.codes, given.through(folded)
+        return tensors, [neuron_rows(part.fire, conversion.exact(part.fire.step), [given])]
 
     def run(self, run: Running) -> Tensor:
         import torch
@@ -168,7 +161,12 @@ class Source(Stage):
         from falcon_snn.neuron.layers_torch import with_border
         from falcon_snn.neuron.packed import encoding_tensor
 
-        x = self.integers(run.x).to(torch.int8)
+        if run.backend == "triton":
+            from falcon_snn.neuron.fused import round_inputs
+
+            x = round_inputs(self.fit(run.x), self.zero, self.levels, LARGEST)
+        else:
+            x = self.integers(run.x).to(torch.int8)
         factor, neurons = run.tensor(self.name, "factor"), run.neurons(self.name)
         slots, border = run.network.slots, run.network.borders[self.name]
         if self.product is not None:
