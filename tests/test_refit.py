@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import falcon_snn as falcon
 from falcon_snn.cli.main import app
 from falcon_snn.data.examples import load_examples
+from falcon_snn.data.windows import stream_windows
 from falcon_snn.errors import FalconError
 from falcon_snn.network.convert import convert
 from falcon_snn.network.description import Network
@@ -77,6 +78,23 @@ def test_scores_are_the_new_weights_times_mean_counts(
     ]
     wanted = np.concatenate(means, axis=1) @ weight.T + bias
     np.testing.assert_allclose(new.logits(streams, None), wanted, rtol=1e-4, atol=1e-3)
+
+
+def test_windows_that_hear_half_a_word_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    windows = 0
+
+    def half_heard(*given: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        nonlocal windows
+        heard, answers = stream_windows(*given)
+        windows += len(heard)
+        return heard, torch.full_like(answers, 0.5)
+
+    monkeypatch.setattr("falcon_snn.training.batches.stream_windows", half_heard)
+    classes = ("house", "yes", "silence", "unknown")
+    found = refit(BODY, "embedded", tmp_path / "out.safetensors", classes=classes, passes=1)
+    assert found.samples == windows > 0  # the other half of the clips is heard whole
 
 
 def test_what_cannot_be_refitted(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_train_convert_evaluate_adapt(tmp_path: Path, monkeypatch: pytest.Monkey
     adapted = tmp_path / "adapted"
     call(
         "adapt", "--checkpoint", best, "--schedule", "uniform:2", "--data", data, "--out", adapted,
-        "--phases", "qat", "--recipe", spiking, "--qk-prefix", 3,
+        "--phases", "qat", "--recipe", f"qat={spiking}", "--qk-prefix", 3,
     )  # fmt: skip
     own = call("evaluate", "--checkpoint", adapted / "best.safetensors", "--data", data, "--json")
     assert set(own["delays"].values()) == {2}
@@ -93,8 +93,10 @@ def test_train_convert_evaluate_adapt(tmp_path: Path, monkeypatch: pytest.Monkey
     assert four["slots"] == 4
     adapt = (
         "adapt", "--checkpoint", best, "--schedule", "fastest", "--data", data, "--phases", "qat",
-        "--recipe", spiking, "--out", tmp_path / "again",
+        "--recipe", f"qat={spiking}", "--out", tmp_path / "again",
     )  # fmt: skip
+    with pytest.raises(FalconError, match="PHASE one of qat"):
+        call(*adapt, "--recipe", spiking)
     with pytest.raises(FalconError, match="no recipe distils"):
         call(*adapt, "--teacher", best)
     with pytest.raises(FalconError, match="no recipe distils"):

@@ -12,6 +12,7 @@ import pytest
 import soundfile
 import torch
 from tests.data_files import speaker_in, tone
+from tools.told_where import misses
 from typer.testing import CliRunner
 
 from falcon_snn.cli.main import app
@@ -337,6 +338,14 @@ def test_the_curve_by_hand() -> None:
     assert best is not None
     assert 0.7 < best.threshold < 0.8
     assert report.per_hour(low) == 2.0
+
+
+def test_misses_of_a_listener_who_is_told_where_words_are() -> None:
+    keywords, labels = [0, 1], torch.tensor([0] * 20 + [2] * 20)
+    sure = torch.cat([torch.linspace(0.05, 1.0, 20), torch.linspace(0.02, 0.97, 20)])
+    confidences = torch.stack([sure, 0 * sure, 1 - sure], dim=1)
+    # One false accept allows 0.92 and more, three 0.82, six 0.67, fifteen 0.22.
+    assert misses(confidences, labels, keywords) == pytest.approx([90.0, 80.0, 65.0, 20.0])
 
 
 def test_streams_that_cannot_be(five_words: Path) -> None:

@@ -47,7 +47,7 @@ def arguments(job: str, place: Path) -> tuple[list[str], list[str]]:
         "search": (["search", *data, *out, *trained, "--delta-max", "2", "--random", "2"],
                    ["--resume"]),
         "adapt": (["adapt", *data, *out, *trained, "--schedule", "fastest", "--phases", "qat",
-                   "--recipe", recipes["spikes"], "--epochs", "2"], ["--resume"]),
+                   "--recipe", f"qat={recipes['spikes']}", "--epochs", "2"], ["--resume"]),
         "run": (["run", *data, *out, "--random", "2", "--delta-max", "2", "--phases", "qat",
                  "--recipe", f"qnn={recipes['counts']}", "--recipe", f"qat={recipes['spikes']}"],
                 []),

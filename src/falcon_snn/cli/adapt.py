@@ -6,7 +6,7 @@ import typer
 
 from falcon_snn.cli import network_options as options
 from falcon_snn.cli.output import WATCH, notice
-from falcon_snn.errors import FalconError
+from falcon_snn.cli.run import by_phase
 
 
 def adapt(
@@ -17,8 +17,8 @@ def adapt(
     out: Path = typer.Option(..., help="Folder for the phases' checkpoints and curves."),
     data: str = options.Data,
     phases: str = options.Phases,
-    recipe: list[Path] = typer.Option(
-        [], help="Recipe for a phase, instead of the shipped one; one per phase, in order."
+    recipe: list[str] = typer.Option(
+        [], help="PHASE=RECIPE, a file instead of the shipped one; may be repeated."
     ),
     qk_prefix: int | None = options.QkPrefix,
     epochs: int | None = typer.Option(
@@ -39,12 +39,10 @@ def adapt(
     from falcon_snn.workflow.training import adapt as adapt_network
 
     names = phases.split(",")
-    if recipe and len(recipe) != len(names):
-        raise FalconError(f"{len(recipe)} recipes for {len(names)} phases; give one for each")
     metadata = load_metadata(checkpoint)
     best = adapt_network(
         checkpoint, delays_of(schedule, metadata.network, metadata.delays), data, out,
-        phases=names, recipes=dict(zip(names, recipe, strict=False)), qk_prefix=qk_prefix,
+        phases=names, recipes=by_phase("--recipe", recipe, names), qk_prefix=qk_prefix,
         epochs=epochs, seed=seed, devices=devices, resume=resume, teachers=teacher,
         schedule=schedule,
         profile=None if hardware is None else load_profile(hardware), watch=WATCH,

@@ -1,6 +1,6 @@
 """Accuracy on chips as they are made: some of them, each effect alone, each layer alone."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
@@ -17,7 +17,7 @@ from falcon_snn.network.chip import sampled
 from falcon_snn.network.integer import Snn
 from falcon_snn.neuron.packed import count
 from falcon_snn.pipeline.schedule import Delays
-from falcon_snn.training.evaluate import batches
+from falcon_snn.training.evaluate import Advance, batches, snn_predictions
 from falcon_snn.training.export import load_network
 from falcon_snn.workflow.measuring import QNN, Evaluation, evaluation
 from falcon_snn.workflow.networks import delays_of, schedule_or_own
@@ -26,6 +26,8 @@ from falcon_snn.workflow.watch import SILENT, Watch
 
 if TYPE_CHECKING:
     from falcon_snn.data.examples import Examples
+
+_TOGETHER = 5  # chips that see a batch one after the other: all are in memory
 
 
 @dataclass(frozen=True)
@@ -98,14 +100,18 @@ def evaluate_on_chips(
     test = Chips(snn.to(device()), examples, few, delays, qnn)
     turns = sum(chips if is_random(one) else 1 for _, one, _ in runs) + 1
     with watch.bar("chips", turns * len(examples)) as advance:
-        ideal, _ = test.run(None, advance)
+        ideal = test.ideal(advance)
         found = []
         for name, one, only in runs:
-            ranges = test.ranges(one)
-            results = [
-                test.run(sampled(test.snn, one, number, ranges, qnn=qnn, layers=only), advance)
-                for number in range(seed, seed + (chips if is_random(one) else 1))
-            ]
+            ranges, end = test.ranges(one), seed + (chips if is_random(one) else 1)
+            results: list[tuple[torch.Tensor, float]] = []
+            for begin in range(seed, end, _TOGETHER):
+                numbers = range(begin, min(begin + _TOGETHER, end))
+                made = [
+                    sampled(test.snn, one, number, ranges, qnn=qnn, layers=only)
+                    for number in numbers
+                ]
+                results += test.run(made, advance)
             percent = [evaluation(schedule, delays, labels, examples).accuracy
                        for labels, _ in results]  # fmt: skip
             found.append(OnChips(name, tuple(percent), tuple(share for _, share in results)))
@@ -131,18 +137,30 @@ class Chips:
         first = next(batches(self.few, self.snn.device))
         return calibrate(self.snn, profile, *first, self.delays, qnn=self.qnn)
 
-    def run(self, chip: Snn | None, advance: Any) -> tuple[torch.Tensor, float]:
-        """Labels that a chip gives (None: the ideal one), and percent of decisions that changed."""
-        found, changed, decisions = [], 0, 0
-        network = self.snn.network
+    def ideal(self, advance: Advance) -> torch.Tensor:
+        """Labels of the ideal chip."""
+        return snn_predictions(self.snn, self.examples, self.delays, advance=advance)
+
+    def run(self, chips: Sequence[Snn], advance: Advance) -> list[tuple[torch.Tensor, float]]:
+        """Labels that each chip gives, and percent of its decisions that are not the ideal ones.
+
+        All chips see a batch before the next one comes, so the ideal network sees it once.
+        """
+        network, snn = self.snn.network, self.snn
         firing = [stage.name for stage in network.inner_stages[1:] if stage.emits == "spikes"]
-        for x, lengths in batches(self.examples, self.snn.device):
-            streams = self.snn.streams(x, lengths, self.delays)
-            if chip is not None:
-                ideal, streams = streams, chip.streams(x, lengths, self.delays)
+        found: list[list[torch.Tensor]] = [[] for _ in chips]
+        changed = torch.zeros(len(chips), dtype=torch.int64, device=snn.device)
+        decisions = 0
+        for x, lengths in batches(self.examples, snn.device):
+            ideal = snn.streams(x, lengths, self.delays)
+            decisions += network.slots * sum(
+                network.inner(name, ideal[name]).numel() for name in firing
+            )
+            for number, chip in enumerate(chips):
+                streams = chip.streams(x, lengths, self.delays)
                 for name in firing:
-                    changed += int(count(streams[name] ^ ideal[name]).sum())
-                    decisions += network.inner(name, ideal[name]).numel() * network.slots
-            found.append(self.snn.scores(streams, lengths).argmax(dim=1).cpu())
-            advance(len(x))
-        return torch.cat(found), 100.0 * changed / max(decisions, 1)
+                    changed[number] += count(streams[name] ^ ideal[name]).sum()
+                found[number].append(snn.scores(streams, lengths).argmax(dim=1))
+                advance(len(x))
+        shares = (100.0 * changed.double() / max(decisions, 1)).tolist()
+        return [(torch.cat(one).cpu(), share) for one, share in zip(found, shares, strict=True)]

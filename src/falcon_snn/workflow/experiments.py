@@ -107,9 +107,9 @@ NEEDED: dict[str, tuple[str, ...]] = {
     "delay-effects": (QNN,),
     "schedules": (QNN,),
 }  # fmt: skip
-# Seconds per epoch of 51,088 clips on an H200: of the QNN and of spikes. Those of Medium
-# (benchmarks/training_speed.py) and of the teacher are measured, those of Large are assumed.
-_EPOCH_S = {"medium": (1.1, 1.7), "large": (2.2, 3.4), TEACHER: (2.0, 0.0)}
+# Seconds per epoch of 51,088 clips on an H200, with validation: of the QNN and of spikes. Those of
+# Medium and of the teacher are measured, those of Large are assumed.
+_EPOCH_S = {"medium": (1.0, 1.2), "large": (2.0, 2.4), TEACHER: (2.0, 0.0)}
 _SPIKES_FACTOR = 1.5  # 140 features instead of 64
 _CLIPS = 51_088
 _CLIPS_PER_S = 1_340  # through the inner ear

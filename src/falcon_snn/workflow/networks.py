@@ -36,7 +36,7 @@ def built_in(
         if qk_prefix is not None:
             raise FalconError(f"network '{name}' has no Q and K, so no Q/K prefix")
         samples = Samples((*INPUTS[dataset], 1), classes, 32.0 if dataset == "gsc" else 1.0)
-        return kestrel(kestrel_config(name, samples, slots=2 if slots is None else slots))
+        return kestrel(kestrel_config(name, samples, slots=slots))
     _demand_known(name)
     slots = 7 if slots is None else slots
     return falcon(falcon_config(name, dataset, classes=classes, slots=slots, qk_prefix=qk_prefix))
@@ -64,7 +64,7 @@ def network_for(name: str, examples: "Examples", slots: int | None = None) -> Ne
     _demand_known(name)
     samples = samples_of(examples)
     if name in SIZES:
-        return kestrel(kestrel_config(name, samples, slots=2 if slots is None else slots))
+        return kestrel(kestrel_config(name, samples, slots=slots))
     for dataset, shape in INPUTS.items():
         if samples.shape[1:] == (shape[1], 1):
             return built_in(name, dataset, classes=samples.classes, slots=slots)

@@ -30,6 +30,9 @@ from falcon_snn.workflow.sources import Data, data_source
 from falcon_snn.workflow.training import demand_classes, load_training, read_recipe
 from falcon_snn.workflow.watch import SILENT, Watch
 
+# A window that hears part of a word has an answer between two classes. It teaches a readout to be
+# unsure, of whole words too; so answers that are less sure than this are left out.
+SURE = 0.95
 RIDGES = (0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4)  # on features of variance 1; mean loss of a clip
 
 
@@ -61,8 +64,8 @@ def refit(
     """Write a network again with a readout for the data's classes, or for these of them.
 
     In every pass over the training clips each is heard otherwise: moved, faster or slower, in
-    noise; with the classes unknown and silence half of them as in a stream. Class scores get the
-    offsets that `calibrate` would give them.
+    noise; with the classes unknown and silence half of them as in a stream, of which windows with
+    a sure answer count. Class scores get the offsets that `calibrate` would give them.
     """
     model = load(checkpoint)
     demand_file_target(out, model.path, mark=MARK)
@@ -120,9 +123,11 @@ def _heard(
     with watch.bar("clips", passes * len(clips)) as advance:
         for number in range(passes):
             for batch in clips.epoch(seed, number):
-                heard.append(_features(snn, batch.x, batch.lengths, delays))
                 own = clips.answers[batch.labels] if batch.targets is None else batch.targets
-                answers.append(own)
+                sure = own.amax(dim=1) >= SURE
+                lengths = None if batch.lengths is None else batch.lengths[sure]
+                heard.append(_features(snn, batch.x[sure], lengths, delays))
+                answers.append(own[sure])
                 advance(len(own))
     return torch.cat(heard), torch.cat(answers)
 
