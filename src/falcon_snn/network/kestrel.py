@@ -15,12 +15,12 @@ from falcon_snn.network.stage import Stage
 SPEECH: Shape = (98, 64, 1)
 LONG = 5  # lines of a long kernel; the others have 3
 # By name: widths of the blocks, how many of the last have long kernels, channels of encoder and
-# stem. The number in a name counts the analog stages, the stem's among them.
-SIZES: dict[str, tuple[tuple[int, ...], int, int, int]] = {
-    "kestrel-5": ((128, 256), 2, 32, 64),
-    "kestrel-7": ((128, 256, 256), 1, 32, 64),
-    "kestrel-9": ((128, 128, 256, 256), 0, 32, 64),
-    "kestrel-5-small": ((64, 128), 1, 16, 32),  # fits 512 KiB of flash
+# stem, slots. The number in a name counts the analog stages, the stem's among them.
+SIZES: dict[str, tuple[tuple[int, ...], int, int, int, int]] = {
+    "kestrel-5": ((128, 256), 2, 32, 64, 2),
+    "kestrel-7": ((128, 256, 256), 1, 32, 64, 2),
+    "kestrel-9": ((128, 256, 256, 512), 0, 32, 64, 4),  # the most accurate
+    "kestrel-5-small": ((64, 128), 1, 16, 32, 2),  # fits 512 KiB of flash
 }
 
 
@@ -43,14 +43,15 @@ class KestrelConfig:
     dropout: float = 0.2
 
 
-def kestrel_config(name: str, samples: Samples, *, slots: int = 2) -> KestrelConfig:
-    """The configuration by name, for the samples of a data set."""
+def kestrel_config(name: str, samples: Samples, *, slots: int | None = None) -> KestrelConfig:
+    """The configuration by name, for the samples of a data set; with its own slots unless given."""
     if name not in SIZES:
         raise FalconError(f"unknown network '{name[:40]}'; choose one of {', '.join(SIZES)}")
-    widths, long_blocks, encoder, stem = SIZES[name]
+    widths, long_blocks, encoder, stem, own_slots = SIZES[name]
     return KestrelConfig(
         name.capitalize(), widths, long_blocks, samples.shape, samples.classes, encoder, stem,
-        slots=slots, input_levels=samples.levels, input_zero=samples.zero,
+        slots=own_slots if slots is None else slots, input_levels=samples.levels,
+        input_zero=samples.zero,
     )  # fmt: skip
 
 
