@@ -8,14 +8,21 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from playwright.sync_api import BrowserContext, Locator, Page, expect, sync_playwright
+from playwright.sync_api import (
+    BrowserContext,
+    Locator,
+    Page,
+    WebSocketRoute,
+    expect,
+    sync_playwright,
+)
 from tests.training_data import WORDS, write_spikes
 from typer.testing import CliRunner
 
@@ -106,7 +113,10 @@ def browser() -> Iterator[BrowserContext]:
 
 
 @contextmanager
-def opened(browser: BrowserContext, address: str, *, phone: bool = False) -> Iterator[Page]:
+def opened(
+    browser: BrowserContext, address: str, *, phone: bool = False,
+    route: Callable[[WebSocketRoute], None] | None = None,
+) -> Iterator[Page]:  # fmt: skip
     """A page that must neither log an error nor ask for anything that is not on the server."""
     page = browser.new_page()
     faults: list[str] = []
@@ -119,6 +129,8 @@ def opened(browser: BrowserContext, address: str, *, phone: bool = False) -> Ite
     if phone:
         page.set_viewport_size({"width": 390, "height": 844})
         page.emulate_media(color_scheme="dark")
+    if route is not None:
+        page.route_web_socket("**", route)
     page.goto(address)
     # This figure comes over the socket: what is done before that is open is lost.
     expect(page.locator("[data-next]").first).not_to_have_text("…")
@@ -313,6 +325,39 @@ def test_everything_works_from_the_keyboard(page: Page) -> None:
     page.keyboard.type("2")
     said = latency("--schedule", "balanced", "--delay", "stem.conv1=2")
     expect(core(page)).to_have_text(us(said["core_latency_us"]))
+
+
+def test_what_is_typed_is_not_undone_by_an_older_answer(
+    browser: BrowserContext, server: str
+) -> None:
+    """A server that answers late: its values of before arrive when other ones were typed."""
+    held: list[Callable[[], None]] = []
+    said_all: list[str] = []
+    late = False
+
+    def route(to_page: WebSocketRoute) -> None:
+        def answer(said: str | bytes) -> None:
+            said_all.append(str(said))
+            held.append(lambda: to_page.send(said)) if late else to_page.send(said)
+
+        to_page.connect_to_server().on_message(answer)
+
+    with opened(browser, server + MEDIUM, route=route) as page:
+        late = True
+        slider(page, "delay of stem.conv1").press("ArrowRight")
+        page.keyboard.press("Tab")
+        page.keyboard.type("5")
+        while not any("stem.conv1=5" in said for said in said_all):
+            page.wait_for_timeout(50)
+        late = False
+        for deliver in held:
+            deliver()
+        said = latency("--delay", "stem.conv1=5")
+        expect(core(page)).to_have_text(us(said["core_latency_us"]))
+        expect(field(page, "delay of stem.conv1")).to_have_value("5")
+        page.wait_for_url("**stem.conv1=5**")
+        page.get_by_role("button", name="fastest", exact=True).click()
+        expect(field(page, "delay of stem.conv1")).to_have_value("1")
 
 
 def test_undo_and_redo(page: Page) -> None:

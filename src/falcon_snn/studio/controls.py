@@ -16,12 +16,10 @@ from falcon_snn.hardware.profile import (
 )
 from falcon_snn.network.falcon import DATASETS
 from falcon_snn.studio import state as states
+from falcon_snn.studio.field import Apply, Field
 from falcon_snn.studio.numbers import Latency, Outlook
 from falcon_snn.studio.state import StudioState
 from falcon_snn.workflow.networks import BUILT_IN
-
-Change = Callable[[StudioState], StudioState]
-Apply = Callable[[Change], bool]  # gives False, with a message on the page, for bad input
 
 Refuse = Callable[[FalconError], None]
 
@@ -32,50 +30,6 @@ SCHEDULES = {
     "accurate": "Published: most accurate within the QNN's latency",
     "full": "Full lookahead: every boundary waits for all slots",
 }
-
-
-class Field:
-    """A number to type, with a slider beside it where the range is small.
-
-    It is made with its value: one that is set later reaches the browser in a message of its own,
-    which would undo what a person typed meanwhile.
-    """
-
-    def __init__(self, name: str, apply: Apply, make: Callable[[StudioState, str], StudioState],
-                 value: float | None, highest: int | None = None) -> None:  # fmt: skip
-        self.apply, self.make = apply, make
-        self.shown = _shown(value)
-        self.slider: ui.slider | None = None
-        if highest is not None:
-            self.slider = ui.slider(min=1, max=highest, step=1, value=value)
-            self.slider.props(f'aria-label="{name}, slider" snap markers dense')
-            self.slider.on_value_change(lambda event: self._moved(event.value))
-        self.input = ui.input(value=self.shown).without_auto_validation()
-        self.input.props(f'aria-label="{name}" type=number dense outlined')
-        self.input.props("hide-bottom-space no-error-icon step=any")
-        if highest is not None:
-            self.input.props(f"min=1 max={highest} step=1")
-        self.input.on_value_change(lambda event: self._typed(event.value))
-
-    def show(self, value: float | None) -> None:
-        """Show the value of the state; what was typed and refused is cleared."""
-        self.shown = _shown(value)
-        self.input.value, self.input.error = self.shown, None
-        if self.slider is not None:
-            self.slider.value = value
-
-    def _moved(self, value: float | None) -> None:
-        if value is not None and _shown(value) != self.shown:
-            self.apply(lambda state: self.make(state, _shown(value)))
-
-    def _typed(self, typed: str | None) -> None:
-        text = "" if typed is None else str(typed).strip()
-        accepted = text == self.shown or self.apply(lambda state: self.make(state, text))
-        self.input.error = None if accepted else ""  # red; the page says why
-
-
-def _shown(value: float | None) -> str:
-    return "" if value is None else f"{value:.8g}"
 
 
 class Dial:

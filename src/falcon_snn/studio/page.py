@@ -15,7 +15,8 @@ from falcon_snn.errors import FalconError
 from falcon_snn.studio import numbers
 from falcon_snn.studio import state as states
 from falcon_snn.studio.comparison import Side, comparison
-from falcon_snn.studio.controls import Change, DelayControls, HardwareControls, NetworkControls
+from falcon_snn.studio.controls import DelayControls, HardwareControls, NetworkControls
+from falcon_snn.studio.field import Change
 from falcon_snn.studio.guard import MAX_MESSAGE_BYTES, Guard
 from falcon_snn.studio.history import History
 from falcon_snn.studio.results import (
