@@ -148,9 +148,24 @@ def test_what_each_table_and_figure_needs() -> None:
     assert {"spikes", "teacher", "teacher-spikes", "gsc-medium-qnn-seed2"} < few.keys()
     assert "gsc-medium-prefix-3-seed0" in everything.keys() - few.keys()
     assert "gsc-large-prefix-3-seed0" not in everything
-    # 120 epochs of 1.0 s, and 44 of 2.4 s; each step loads and measures for 20 s.
-    assert few["gsc-medium-qnn-seed0"] == pytest.approx(140)
-    assert few["gsc-large-fastest-seed0"] == pytest.approx(125.6)
+    # 120 epochs of 0.95 s, and 44 of 1.9 s; each step loads and measures for 20 s.
+    assert few["gsc-medium-qnn-seed0"] == pytest.approx(134)
+    assert few["gsc-large-fastest-seed0"] == pytest.approx(103.6)
+    assert "gsc-medium-qnn-seed1" not in steps("qat-curves")  # seeds are the main table's
+    # Random schedules are fully adapted in Medium on GSC; elsewhere ten epochs, and a curve of 30.
+    for setting in SETTINGS:
+        epochs = {name: how.epochs for name, how in plan.adaptations(setting).items()}
+        random = {name: one for name, one in epochs.items() if name.startswith("random-")}
+        assert {f"random-{n}-10": (10, 0, 0) for n in range(1, 6)}.items() < random.items()
+        medium = setting == "gsc-medium"
+        rest = {f"random-{n}": (30, 8, 6) for n in range(1, 6)}
+        expected = rest if medium else {"random-1-30": (30, 0, 0)}
+        assert {name: one for name, one in random.items() if one[0] == 30} == expected
+        shown = needed("random-adaptation", setting, plan)
+        assert len({epochs[name] for name in shown}) == 1  # an equal budget
+        assert all(plan.adaptations(setting)[name].tested for name in shown)
+        long = [epochs[name][0] for name in needed("qat-curves", setting, plan)]
+        assert long == [30, 30, 30]
     before: set[str] = set()
     for one in plan_steps("gsc-v1", plan, None, 51_088):  # nothing comes before what it reads
         assert set(one.step.after) <= before

@@ -12,7 +12,8 @@ test clips were named wrongly. Files that differ in their seed only are one entr
     prefix-6 ... prefix-3                       the Q/K prefix ablation
     random-1 ... random-5                       random schedules after full adaptation
     balanced-10, random-1-10 ... random-5-10    the same after ten epochs of QAT
-    full-30, random-1-30                        curves of 30 epochs of QAT beside Balanced's
+    full-30, random-1-30                        curves of 30 epochs of QAT beside Balanced's; in
+                                                Medium random-1 has such a curve
 
 or any other name for experiments that the paper does not have; networks that it does not have are
 under "gsc-kestrel". A search is kept as the
@@ -40,6 +41,9 @@ from falcon_snn.report.energy_form import read_beside_the_paper
 FORMAT = "falcon result 1"
 _OTHER_KINDS = ("search-", "energy-")
 MAIN = ("qnn", "full", "fastest", "balanced", "accurate")
+ABLATED = "gsc-medium"  # alone has the ablation of the prefix and random schedules fully adapted
+AFTER_ALL = ("balanced", *(f"random-{number}" for number in range(1, 6)))
+AFTER_TEN = tuple(f"{name}-10" for name in AFTER_ALL)
 
 
 class TeacherOfResult(TypedDict):
@@ -114,6 +118,11 @@ class Result:
         if self.delays is None:
             return time_qnn(graph, profile).core_us
         return time_snn(graph, self.delays, profile).core_us
+
+
+def beside_balanced(setting: str) -> tuple[str, ...]:
+    """PDS's Balanced and five random schedules like it, all adapted for as long as each other."""
+    return AFTER_ALL if setting == ABLATED else AFTER_TEN
 
 
 def paper_data(setting: str) -> str:

@@ -21,7 +21,14 @@ from falcon_snn.files import read_json, replacing, write_json
 from falcon_snn.neuron.encoding import ENCODINGS
 from falcon_snn.pipeline.schedule import Delays, complete
 from falcon_snn.report.published import ENERGY_ANALOG_MJ, SETTINGS, setting_of
-from falcon_snn.report.results import MAIN, write_result
+from falcon_snn.report.results import (
+    ABLATED,
+    AFTER_ALL,
+    AFTER_TEN,
+    MAIN,
+    beside_balanced,
+    write_result,
+)
 from falcon_snn.search.result import read_result as read_search
 from falcon_snn.training.checkpoint import load_checkpoint, load_metadata, save_checkpoint
 from falcon_snn.training.loop import BEST
@@ -39,7 +46,6 @@ from falcon_snn.workflow.watch import SILENT, Watch
 RESULTS = "results"
 SPIKES, TEACHER, START = "spikes", "teacher", "start"
 SEARCH, ENERGY = "search", "energy"  # kinds of files beside the results
-RANDOM = 5  # random schedules beside Balanced
 
 
 @dataclass(frozen=True)
@@ -78,38 +84,43 @@ class ExperimentPlan:
     short_epochs: int = 10
     search: SearchSettings = field(default_factory=SearchSettings)
 
-    @property
-    def adaptations(self) -> dict[str, Adaptation]:
-        """Every configuration that is adapted, by its name in the results."""
-        short, places = (self.short_epochs, 0, 0), range(1, RANDOM + 1)
-        curve = (self.adapt_epochs[0], 0, 0)
-        return {
-            **{name: Adaptation(name, self.adapt_epochs) for name in MAIN[2:]},
-            **{f"random-{n}": Adaptation(f"random-{n}", self.adapt_epochs) for n in places},
+    def adaptations(self, setting: str) -> dict[str, Adaptation]:
+        """The configurations of a setting that are adapted, by their names in the results."""
+        whole, curve = self.adapt_epochs, (self.adapt_epochs[0], 0, 0)
+        short = (self.short_epochs, 0, 0)
+        tested = beside_balanced(setting) == AFTER_TEN  # what the table of random schedules shows
+        made = {
+            **{name: Adaptation(name, whole) for name in MAIN[2:]},
             "full-30": Adaptation("full", curve, tested=False),
-            "balanced-10": Adaptation("balanced", short, tested=False),
-            **{f"random-{n}-10": Adaptation(f"random-{n}", short, tested=False) for n in places},
+            **{name: Adaptation(name.removesuffix("-10"), short, tested=tested)
+               for name in AFTER_TEN},
+        }  # fmt: skip
+        if setting != ABLATED:
+            return made | {"random-1-30": Adaptation("random-1", curve, tested=False)}
+        return {
+            **made,
+            **{name: Adaptation(name, whole) for name in AFTER_ALL},
             **{f"prefix-{p}": Adaptation("balanced", (0, 0, self.short_epochs), "balanced", p)
                for p in (6, 5, 4, 3)},
         }  # fmt: skip
 
 
-_RANDOM = tuple(f"random-{n}" for n in range(1, RANDOM + 1))
-# The configurations behind each table and figure of `reproduce`; the others need no training.
+# The configurations behind each table and figure of `reproduce`, of which a setting has its own;
+# the others need no training.
 NEEDED: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("main-results", "latency-comparison", "method-comparison", "search"), MAIN),
     "claims": (*MAIN, "prefix-3"),
-    "qat-curves": ("balanced", "random-1", "full-30"),
-    "random-adaptation": ("balanced", *_RANDOM),
-    "random-curves": ("balanced-10", *(f"{name}-10" for name in _RANDOM)),
+    "qat-curves": ("balanced", "random-1", "random-1-30", "full-30"),
+    "random-curves": AFTER_TEN,
     "qk-prefix": ("balanced", "prefix-6", "prefix-5", "prefix-4", "prefix-3"),
     "energy": ("balanced",),
     "delay-effects": (QNN,),
     "schedules": (QNN,),
-}  # fmt: skip
-# Seconds per epoch of 51,088 clips on an H200, with validation: of the QNN and of spikes. Those of
-# Medium and of the teacher are measured, those of Large are assumed.
-_EPOCH_S = {"medium": (1.0, 1.2), "large": (2.0, 2.4), TEACHER: (2.0, 0.0)}
+}
+# Seconds per epoch of 51,088 clips on an H200: of the QNN and of spikes. Measured are the teacher
+# and Medium's steps (0.85 and 1.02 s), to which a tenth is added for validation; Large has five
+# blocks instead of three.
+_EPOCH_S = {"medium": (0.95, 1.12), "large": (1.6, 1.9), TEACHER: (2.0, 0.0)}
 _SPIKES_FACTOR = 1.5  # 140 features instead of 64
 _CLIPS = 51_088
 _CLIPS_PER_S = 1_340  # through the inner ear
@@ -118,15 +129,15 @@ _STEP_S = 20  # to load, compile, search and measure
 
 def needed(only: str | None, setting: str, plan: ExperimentPlan) -> list[str]:
     """The configurations of a setting that an exhibit of `reproduce` shows; None: everything."""
-    names: tuple[str, ...] = (*MAIN, *plan.adaptations)
-    if only is not None:
-        one = next((other for other in SETTINGS if only.endswith(f"-{other}")), setting)
-        names = NEEDED.get(only.removesuffix(f"-{one}"), ()) if one == setting else ()
-    # The paper has the ablation of the prefix for Falcon-Medium on GSC alone.
-    if setting != "gsc-medium":
-        names = () if only == "qk-prefix" else names
-        return [name for name in names if not name.startswith("prefix-")]
-    return list(names)
+    there = (*MAIN, *plan.adaptations(setting))
+    if only is None:
+        return list(there)
+    if only == "random-adaptation":
+        return list(beside_balanced(setting))
+    one = next((other for other in SETTINGS if only.endswith(f"-{other}")), setting)
+    if one != setting or (only == "qk-prefix" and setting != ABLATED):
+        return []
+    return [name for name in NEEDED.get(only.removesuffix(f"-{one}"), ()) if name in there]
 
 
 class Planned(NamedTuple):
@@ -143,8 +154,9 @@ def plan_steps(
     found: dict[str, Planned] = {}
     for experiment in plan.experiments:
         wanted = needed(only, experiment.setting, plan)
-        for number, seed in enumerate(experiment.seeds if wanted else ()):
-            names = wanted if number == 0 else [name for name in wanted if name in MAIN]
+        seeds = experiment.seeds if set(MAIN) <= set(wanted) else experiment.seeds[:1]
+        for number, seed in enumerate(seeds if wanted else ()):
+            names = wanted if number == 0 else MAIN
             for one in _Steps(data, plan, experiment, seed, clips, watch).steps(names):
                 found.setdefault(one.step.name, one)
     return list(found.values())
@@ -184,7 +196,7 @@ class _Steps:
         yield self._planned(self._name(SEARCH), "where to wait", self._search, (*before, start),
                             one.network)  # fmt: skip
         for name in names:
-            if (how := plan.adaptations.get(name)) is not None:
+            if (how := plan.adaptations(one.setting).get(name)) is not None:
                 yield self._planned(
                     self._name(name), f"{name}: {'+'.join(map(str, how.epochs))} epochs",
                     partial(self._adapt, name, how),
