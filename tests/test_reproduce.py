@@ -55,6 +55,7 @@ def test_marks() -> None:
     assert line("a", 96.31, None).mark == NOT_RUN
     assert other_line("a", 96.31, 96.31).mark == OTHER  # other data cannot be exact
     assert other_line("a", 96.31, 95.32).verdict == "other data: −0.99"
+    assert other_line("a", 0.37, -0.01).shown(-0.01) == "−0.01"
     assert other_line("a", None, 95.32).mark == NOT_PUBLISHED
     assert accuracy_line("a", 96.31, []).mark == NOT_RUN
 
@@ -90,7 +91,7 @@ def test_results_take_their_places(results: Path) -> None:
     (claims,) = exhibits("claims")
     lost = next(each for each in claims.lines if each.published == 0.57)
     assert lost.ours == pytest.approx(0.1)
-    assert lost.why.endswith("fastest: these clips show no difference (intervals overlap).")
+    assert lost.why.endswith("PDS–Fastest: these clips show no difference (intervals overlap).")
     (main,) = exhibits("main-results")
     fastest_row = main.grid.rows[2].cells
     assert fastest_row[0] == "PDS–Fastest"
@@ -136,7 +137,7 @@ def test_a_difference_is_called_one_only_where_seeds_or_clips_show_it() -> None:
     assert several.differs
     wide = compare(seeds(97.5, 97.0, 96.5), seeds(96.6, 97.1, 96.1))
     assert wide is not None
-    assert (wide.differs, wide.why.split(",")[0]) == (False, "3 and 3 seeds")
+    assert (wide.differs, wide.why.split(",")[0]) == (False, "3 and 3 runs")
     assert compare(seeds(97.0), [made("full", None)]) is None
 
 
@@ -156,6 +157,31 @@ def test_rows_give_intervals_seeds_and_teachers() -> None:
     said = differences(list(rows.values()))
     assert said[0] == "Differ from full lookahead: fastest -3.00 (intervals apart)."
     assert said[1].endswith("no difference from full lookahead: balanced.")
+
+
+def test_random_schedules_have_the_budget_that_was_planned(results: Path) -> None:
+    for name, percent in (("balanced", 97.0), ("random-1", 96.8), ("balanced-10", 90.0)):
+        write_result(results / f"m-{name}.json", made(name, percent))
+    for name in ("balanced", "balanced-10", "random-1-10", "random-1-30"):
+        percent = 95.0 if name == "balanced" else 94.0
+        path = results / f"l-{name}.json"
+        write_result(path, made(name, percent, setting="gsc-large"))
+    (table,) = exhibits("random-adaptation")
+    ours = {each.what: each.ours for each in table.lines if each.ours is not None}
+    assert (ours["gsc-medium PDS"], ours["gsc-medium Random 1"]) == (97.0, 96.8)
+    assert (ours["gsc-large PDS"], ours["gsc-large Random 1"]) == (94.0, 94.0)
+    assert ours["gsc-large PDS gain"] == 0
+    (curves,) = exhibits("qat-curves")
+    run = [each.what for each in curves.lines if each.mark != NOT_RUN]
+    assert [what.removesuffix(", best validation") for what in run] == [
+        "GSC Falcon-Medium, PDS Balanced", "GSC Falcon-Medium, random schedule",
+        "GSC Falcon-Large, PDS Balanced", "GSC Falcon-Large, random schedule",
+    ]  # fmt: skip
+    assert len(curves.lines) == 9
+    ended = [{"name": "qat", "recipe": {}, "validation_percent": [96.5, 96.0]}]
+    write_result(results / "m-balanced-10.json", made("balanced-10", None, phases=ended))
+    (curves,) = exhibits("random-curves-gsc-medium")
+    assert curves.lines[0].ours == 96.0  # where it ended, not its best epoch
 
 
 def test_page_and_commands(results: Path) -> None:

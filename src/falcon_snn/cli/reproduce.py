@@ -70,7 +70,7 @@ def _print(exhibit: "Exhibit") -> None:
                   title_justify="left")  # fmt: skip
     for line in exhibit.lines:
         figures = (
-            "-" if value is None else f"{value:.{line.digits}f} {line.shown_unit}".rstrip()
+            "–" if value is None else f"{line.shown(value)} {line.shown_unit}".rstrip()
             for value in (line.published, line.ours)
         )
         mark = Text.assemble((line.verdict, _STYLES.get(line.mark, "dim")))

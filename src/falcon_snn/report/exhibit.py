@@ -51,7 +51,7 @@ class Line(NamedTuple):
         return f"{seeds}{low:.{self.digits}f}–{high:.{self.digits}f}"
 
     def shown(self, value: float | None) -> str:
-        return "–" if value is None else f"{value:.{self.digits}f}"
+        return "–" if value is None else f"{value:.{self.digits}f}".replace("-", "−")
 
 
 def signed(value: float, digits: int = 2) -> str:

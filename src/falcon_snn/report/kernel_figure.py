@@ -36,7 +36,7 @@ def decisions(inputs: Sequence[float], delay: int) -> list[Decision]:
 
 def draw_kernel(path: Path, delays: Sequence[int]) -> None:
     """One row per delay: inputs, potential, threshold, decisions."""
-    with drawing(path, 8, 1.9 * len(delays)) as figure:
+    with drawing(path, 11, 1.9 * len(delays)) as figure:
         rows = figure.subplots(len(delays), 1, sharex=True, sharey=True)
         for axis, delay in zip(rows, delays, strict=True):
             _row(axis, delay)

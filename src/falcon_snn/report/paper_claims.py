@@ -6,7 +6,7 @@ from falcon_snn.report import published as paper
 from falcon_snn.report.exhibit import Exhibit, Line, line, listed, other_line
 from falcon_snn.report.measurements import Measurements
 from falcon_snn.report.modeled import core_us, less_percent
-from falcon_snn.report.paper_tables import parameters
+from falcon_snn.report.paper_tables import SETTING_TITLES, TITLES, parameters
 from falcon_snn.report.results_table import compare
 
 _SPIKESCR = next(row for row in paper.PRIOR_METHODS if row.method.startswith("SpikeSCR"))
@@ -53,8 +53,10 @@ def claims(found: Measurements) -> Exhibit:
 def _loss(found: Measurements, points: float, setting: str, better: str, worse: str) -> Line:
     """Accuracy that is lost from one configuration to another, in percentage points."""
     verdict = compare(found.of(setting, better), found.of(setting, worse))
-    what = f"{setting}: accuracy lost from {better} to {worse}"
+    names = {**TITLES, "prefix-3": "its Q/K prefix 3"}
+    network = SETTING_TITLES[setting]
+    what = f"{network}: accuracy lost from {names[better]} to {names[worse]}"
     if verdict is None:
         return other_line(what, points, None, "points")
-    why = f"{setting}, our {better} and {worse}: {verdict.words}."
+    why = f"{network}, our {names[better]} and {names[worse]}: {verdict.words}."
     return other_line(what, points, verdict.points, "points", why)

@@ -17,8 +17,8 @@ from falcon_snn.report.exhibit import Exhibit, Line, line, listed, other_line
 from falcon_snn.report.kernel_figure import draw_kernel
 from falcon_snn.report.measurements import Measurements
 from falcon_snn.report.modeled import core_us, less_percent, timing_of
-from falcon_snn.report.paper_tables import TITLES
-from falcon_snn.report.results import Result
+from falcon_snn.report.paper_tables import SETTING_TITLES, TITLES
+from falcon_snn.report.results import ABLATED, AFTER_TEN, Result
 from falcon_snn.report.search_figures import draw_chosen, draw_delay_effects
 from falcon_snn.report.theory import theory as run_theory
 from falcon_snn.report.timeline import write_timeline
@@ -105,7 +105,7 @@ def delay_effects(setting: str, found: Measurements) -> Exhibit:
         ours = _percent(searched, searched["uniform"][delay - 1]) if searched else None
         lines.append(other_line(f"uniform delay {delay}, validation", row and row.accuracy_percent,
                                 ours, why=_SEARCH_DATA))  # fmt: skip
-    caption = f"Effects of firing delay on accuracy and latency, {setting}"
+    caption = f"Effects of firing delay on accuracy and latency, {SETTING_TITLES[setting]}"
     name = f"delay-effects-{setting}"
     draw = {f"{name}.svg": partial(draw_delay_effects, result=searched)} if searched else {}
     return Exhibit(name, caption, listed(lines), () if searched else (_NO_SEARCH,), draw)
@@ -131,7 +131,7 @@ def search(setting: str, found: Measurements) -> Exhibit:
                        row and row.validation_after_percent, after, why=_SEARCH_DATA),
         ]  # fmt: skip
     lines += _search_size(searched, large)
-    caption = f"Delay search and training, {setting}"
+    caption = f"Delay search and training, {SETTING_TITLES[setting]}"
     name = f"search-{setting}"
     stages = {one: _stages(rows[0]) for one in CHOSEN if (rows := found.of(setting, one))}
     draw = {f"{name}.svg": partial(draw_chosen, result=searched, stages=stages)} if searched else {}
@@ -159,22 +159,22 @@ def _search_size(searched: dict[str, Any] | None, large: bool) -> list[Line]:
 
 def qat_curves(found: Measurements) -> Exhibit:
     """PDS Balanced over the epochs of QAT; a random schedule and full lookahead beside it."""
-    lines, panels, notes = [], {}, ["Dashed: the budget of ten epochs; starred: the best epoch."]
+    lines: list[Line] = []
+    panels: dict[str, dict[str, list[float]]] = {}
+    notes = ["Dashed: the budget of ten epochs; starred: the best epoch."]
     for setting in ("gsc-medium", "gsc-large", "ssc-medium"):
-        curves = {
-            title: _qat(rows[0])
-            for title, name in (("PDS Balanced", "balanced"), ("random schedule", "random-1"),
-                                ("full lookahead", "full-30"))
-            if (rows := found.of(setting, name))
-        }  # fmt: skip
-        for title, curve in curves.items():
-            lines.append(line(f"{setting} {title}, best validation", None, max(curve), "%"))
-        if "PDS Balanced" not in curves:
-            lines.append(line(f"{setting} PDS Balanced, best validation", None, None, "%"))
-        elif (epochs := len(curves["PDS Balanced"])) < _QAT_EPOCHS:
-            notes.append(f"{setting}: ours has {epochs} epochs, the paper {_QAT_EPOCHS}.")
+        network = SETTING_TITLES[setting]
+        random = "random-1" if setting == ABLATED else "random-1-30"
+        names = {"PDS Balanced": "balanced", "random schedule": random, "full lookahead": "full-30"}
+        there = {title: found.of(setting, name) for title, name in names.items()}
+        curves = {title: _qat(rows[0]) for title, rows in there.items() if rows}
+        for title in names:
+            best = max(curves[title]) if title in curves else None
+            lines.append(line(f"{network}, {title}, best validation", None, best, "%"))
+        if (epochs := len(curves.get("PDS Balanced", ()))) in range(1, _QAT_EPOCHS):
+            notes.append(f"{network}: ours has {epochs} epochs, the paper {_QAT_EPOCHS}.")
         if curves:
-            panels[setting] = curves
+            panels[network] = curves
     notes += [] if panels else [_NO_RESULTS]
     caption = "Validation accuracy during QAT for PDS-selected Balanced schedules"
     draw = {"qat-curves.svg": partial(draw_panels, panels=panels, budget=10)} if panels else {}
@@ -182,24 +182,20 @@ def qat_curves(found: Measurements) -> Exhibit:
 
 
 def random_curves(setting: str, found: Measurements) -> Exhibit:
-    names = ["balanced-10", *(f"random-{number}-10" for number in range(1, 6))]
     titles = ["PDS Balanced", *(f"random {number}" for number in range(1, 6))]
-    there = {title: rows[0] for title, name in zip(titles, names, strict=True)
+    there = {title: rows[0] for title, name in zip(titles, AFTER_TEN, strict=True)
              if (rows := found.of(setting, name))}  # fmt: skip
-    lines = [
-        line(f"{title}, validation after ten epochs", None,
-             there[title].validation_percent if title in there else None, "%")
-        for title in titles
-    ]  # fmt: skip
+    reached = {title: _qat(result)[-1] for title, result in there.items()}
+    lines = [line(f"{title}, validation at epoch ten", None, reached.get(title), "%")
+             for title in titles]  # fmt: skip
     notes = ["The paper: PDS has the highest validation accuracy at epoch ten."]
-    reached = {title: result.validation_percent for title, result in there.items()}
     pds = reached.pop(titles[0], None)
     if pds is not None and reached:
         low, high = min(reached.values()), max(reached.values())
         place = "within their range" if low <= pds <= high else "outside their range"
         notes.append(f"Ours, one run each: {pds:.2f} % against {low:.2f} to {high:.2f} %, {place}.")
     notes += [] if there else [_NO_RESULTS]
-    caption = f"Equal-budget QAT: PDS Balanced against five random schedules, {setting}"
+    caption = f"Equal-budget QAT: PDS Balanced and random schedules, {SETTING_TITLES[setting]}"
     name = f"random-curves-{setting}"
     draw = {f"{name}.svg": partial(_draw_random, there=there)} if there else {}
     return Exhibit(name, caption, listed(lines), notes, draw)
@@ -209,22 +205,22 @@ def energy(found: Measurements) -> Exhibit:
     lines: list[Line] = []
     measured = {name: found.energies.get(name) for name in paper.ENERGY_ANALOG_MJ}
     for setting, ours in measured.items():
-        figures = ours["published"]["figures"] if ours else {}
+        network, figures = SETTING_TITLES[setting], ours["published"]["figures"] if ours else {}
         mj = {name: figures[name]["ours_mj"] if figures else None
               for name in FIGURES}  # fmt: skip
         lines += [
-            line(f"{setting}, arithmetic", paper.ENERGY_ARITHMETIC_MJ[setting], mj["arithmetic"],
+            line(f"{network}, arithmetic", paper.ENERGY_ARITHMETIC_MJ[setting], mj["arithmetic"],
                  "mJ", digits=5, why="The paper does not publish the cost of an accumulate."),
-            other_line(f"{setting}, analog", paper.ENERGY_ANALOG_MJ[setting], mj["analog"], "mJ",
+            other_line(f"{network}, analog", paper.ENERGY_ANALOG_MJ[setting], mj["analog"], "mJ",
                        _SPIKES, digits=4),
-            other_line(f"{setting}, core", paper.ENERGY_CORE_MJ[setting], mj["core"], "mJ",
+            other_line(f"{network}, core", paper.ENERGY_CORE_MJ[setting], mj["core"], "mJ",
                        _SPIKES, digits=2),
         ]  # fmt: skip
     there = {setting: ours for setting, ours in measured.items() if ours is not None}
     notes = ["Digital breakdown: attention products only, as in the paper."]
     notes += [] if there else ["Needs a trained network and its spikes; not measured yet."]
     bars = [
-        {**row, "name": setting}
+        {**row, "name": SETTING_TITLES[setting]}
         for setting, ours in there.items()
         for row in ours["configurations"]
         if row["name"] not in ("QNN", "full")

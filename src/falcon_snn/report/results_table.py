@@ -114,7 +114,7 @@ def compare(one: Sequence[Result], other: Sequence[Result]) -> Difference | None
     points = means[0] - means[1]
     if min(len(first), len(second)) > 1:
         p = welch(_percents(first), _percents(second))
-        return Difference(points, p < _CHANCE, f"{len(first)} and {len(second)} seeds, {_p(p)}")
+        return Difference(points, p < _CHANCE, f"{len(first)} and {len(second)} runs, {_p(p)}")
     a, b = first[0], second[0]
     alone = len(first) == len(second) == 1
     kept = alone and a.test_wrong is not None and b.test_wrong is not None
