@@ -57,6 +57,7 @@ def test_names_of_networks_and_folders_are_no_markup(tmp_path: Path) -> None:
     [
         (["results", "--setting", "nonsense"], "--setting is what --plot draws; add --plot"),
         (["evaluate", *TINY, "--hours", "-1"], "--hours is about a stream; add --stream"),
+        (["evaluate", *TINY, "--seed", "0"], "--seed is about chips and streams; add --hardware"),
         (["evaluate", *TINY, "--chips", "3"], "--chips is about chips; add --hardware"),
         (["convert", "--out", "c", "--checkpoint", "x", "--split", "x"], "add --data"),
         (["listen", "-", *TINY, "--device", "x"], "--device is the microphone's"),
@@ -64,6 +65,11 @@ def test_names_of_networks_and_folders_are_no_markup(tmp_path: Path) -> None:
         (["export", *TINY, "--schedule", "", "--format", "c", "--out", "c"], "unknown schedule ''"),
         (["reproduce", "--from", "."], ".: no results in it"),
         (["latency", "--schedule", "."], "unknown schedule '.'"),
+        (
+            ["latency", "--qnn", "--delay", "stem.conv1=7"],
+            "--schedule and --delay are about spikes",
+        ),
+        (["latency", "--qnn", "--schedule", "full"], "--schedule and --delay are about spikes"),
         (["latency", *TINY, "--network", "medium"], "--network and --dataset choose a built-in"),
         (["graph", *TINY, "--dataset", "ssc"], "--network and --dataset choose a built-in"),
         (["studio", *TINY, "--network", "x"], "--network and --dataset choose a built-in"),
@@ -83,6 +89,13 @@ def test_names_of_networks_and_folders_are_no_markup(tmp_path: Path) -> None:
         (["run", "--only", "nothing"], "no step 'nothing'; choose one of features"),
         (["run", "--only", "report"], "step 'report' needs 'features', whose result is missing"),
         (["search", *TINY, "--data", "embedded", "--evaluations", "3"], "is for --method frontier"),
+        *(
+            (
+                ["search", *TINY, "--data", "embedded", "--method", "frontier", gate, "0"],
+                "--tau and --eps are for --method pds; frontier has no gates",
+            )
+            for gate in ("--tau", "--eps")
+        ),
         (
             ["search", *TINY, "--data", "embedded", "--limit", "1", "--split-half"],
             "one validation clip has no halves",

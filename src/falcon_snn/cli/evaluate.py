@@ -33,10 +33,11 @@ def evaluate(
     chips: int | None = typer.Option(
         None, min=1, help="With --hardware: how many chips (default: 5)."
     ),
-    seed: int = typer.Option(
-        0,
+    seed: int | None = typer.Option(
+        None,
         min=0,
-        help="With --hardware: number of the first chip; with --stream: seed of the recordings.",
+        help="With --hardware: number of the first chip; with --stream: seed of the recordings "
+        "(default: 0).",
     ),
     one_layer_at_a_time: bool = typer.Option(
         False, "--one-layer-at-a-time", help="With --hardware: also each layer alone on the chip."
@@ -67,9 +68,11 @@ def evaluate(
     if not stream and (words is not None or hours is not None):
         asked = "--words" if words is not None else "--hours"
         raise FalconError(f"{asked} is about a stream; add --stream")
+    if seed is not None and hardware is None and not stream:
+        raise FalconError("--seed is about chips and streams; add --hardware PROFILE or --stream")
     if hardware is not None and backend != "auto":
         raise FalconError("chips run in torch on every device; leave out --backend")
-    metadata = load_metadata(file)
+    metadata, seed = load_metadata(file), seed or 0
     network, name = metadata.network, metadata.network.name
     facts = {"checkpoint": str(file), "network": name, "data": data, "split": split}
     if stream:

@@ -41,6 +41,8 @@ def latency(
 
     if not whole and not every is smooth is None:
         raise FalconError("--every and --smooth are about the whole delay; add --end-to-end")
+    if qnn and (setup.asked is not None or setup.changes):
+        raise FalconError("--schedule and --delay are about spikes; leave them out, or leave --qnn")
     # A name that is none is refused without a picture, too.
     timings = setup.timings("qnn" if qnn else None, *([] if compare is None else [compare]))
     graph, profile = setup.graph, setup.profile

@@ -27,9 +27,9 @@ def search(
     folder: Path = typer.Option(Path("search-out"), "--out", help="Folder for result and journal."),
     method: str = typer.Option("pds", help="pds (the paper) or frontier (the whole front)."),
     tau: float = typer.Option(
-        2.0, help="Least score (R - H) / sqrt(R + H) of a step that rescues R clips and harms H."
+        2.0, help="Least score (R - H) / sqrt(R + H) of a step of pds: it rescues R clips, harms H."
     ),
-    eps: float = typer.Option(0.001, help="Least gain of a step, as a share of the clips."),
+    eps: float = typer.Option(0.001, help="Least gain of a step of pds, as a share of the clips."),
     delta_max: int | None = typer.Option(None, help="Longest delay (default 3, at most T)."),
     budget_us: float | None = typer.Option(
         None, help="Latency to stay under, µs (default: the QNN's)."

@@ -54,8 +54,8 @@ class SearchSettings:
     """How a search goes; the defaults are the paper's."""
 
     method: str = "pds"
-    tau: float = 2.0  # smallest rescue score (R - H) / sqrt(R + H)
-    eps: float = 0.001  # smallest accuracy gain of a step
+    tau: float = Gates.tau  # smallest rescue score (R - H) / sqrt(R + H)
+    eps: float = Gates.eps  # smallest accuracy gain of a step
     delta_max: int | None = None  # longest delay; None: 3, or all slots if they are fewer
     budget_us: float | None = None  # latency to stay under; None: the matched QNN's
     evaluations: int | None = None  # schedules that frontier evaluates; None: 10 per boundary
@@ -83,6 +83,8 @@ class SearchSettings:
             raise FalconError("--ray-address is for --engine ray")
         if self.evaluations is not None and self.method == "pds":
             raise FalconError("--evaluations is for --method frontier; pds ends by itself")
+        if self.method == "frontier" and (self.tau, self.eps) != (Gates.tau, Gates.eps):
+            raise FalconError("--tau and --eps are for --method pds; frontier has no gates")
 
 
 def search(
