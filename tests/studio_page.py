@@ -1,16 +1,26 @@
-"""The studio's page in a browser: how to open it, what stands on it, what can be done with it."""
+"""The studio's page in a browser: how to serve and open it, what stands on it and can be done."""
 
 import json
+import os
+import socket
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 from playwright.sync_api import BrowserContext, Locator, Page, WebSocketRoute, expect
+from tests.training_data import WORDS, write_spikes
 from typer.testing import CliRunner
 
 from falcon_snn.cli.main import app
 from falcon_snn.network.description import Network
+from falcon_snn.network.qnn import Qnn
+from falcon_snn.training.checkpoint import Metadata, prefixed, save_checkpoint
+from falcon_snn.workflow.networks import built_in
 
 
 def write_search(path: Path, network: Network) -> Path:
@@ -30,6 +40,40 @@ def write_search(path: Path, network: Network) -> Path:
     }  # fmt: skip
     path.write_text(json.dumps(document), encoding="utf-8")
     return path
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """`falcon-snn studio` with a small checkpoint and a few clips; gives its address."""
+    network = built_in("tiny", "ssc", classes=len(WORDS))
+    torch.manual_seed(4)
+    metadata = Metadata(network, WORDS, {}, 1, 0, {})
+    checkpoint = folder / "tiny.safetensors"
+    save_checkpoint(checkpoint, metadata, prefixed("model.", Qnn(network).state_dict()))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    words = ["studio", "--no-browser", "--port", str(port), "--checkpoint", str(checkpoint),
+             "--data", str(write_spikes(folder / "spikes")), "--clips", "8",
+             "--search", str(write_search(folder / "result.json", network))]  # fmt: skip
+    # NiceGUI behaves otherwise when it believes that it is itself under test.
+    environment = {key: value for key, value in os.environ.items() if "PYTEST" not in key}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "falcon_snn.cli.main", *words],
+        stdout=subprocess.PIPE, text=True, env=environment, cwd=folder,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert "Falcon studio: http://127.0.0.1" in process.stdout.readline()
+    for _ in range(300):  # it says so just before it listens
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                break
+        time.sleep(0.1)
+    yield f"http://127.0.0.1:{port}"
+    assert process.poll() is None, "the server ended on its own"
+    process.terminate()
+    process.wait(timeout=20)
+    process.stdout.close()
 
 
 @contextmanager

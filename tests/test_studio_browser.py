@@ -1,17 +1,12 @@
 """The studio as a person uses it: a real server, a real browser."""
 
-import os
 import shutil
 import socket
-import subprocess
-import sys
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import torch
 from playwright.sync_api import (
     BrowserContext,
     Page,
@@ -27,16 +22,12 @@ from tests.studio_page import (
     latency,
     opened,
     result,
+    served,
     slider,
     us,
-    write_search,
 )
-from tests.training_data import WORDS, write_spikes
 
 from falcon_snn.hardware.profile import shipped_profiles
-from falcon_snn.network.qnn import Qnn
-from falcon_snn.training.checkpoint import Metadata, prefixed, save_checkpoint
-from falcon_snn.workflow.networks import built_in
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 ARGUMENTS = [
@@ -53,37 +44,8 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """`falcon-snn studio` with a small checkpoint and a few clips; gives its address."""
-    folder = tmp_path_factory.mktemp("studio")
-    network = built_in("tiny", "ssc", classes=len(WORDS))
-    torch.manual_seed(4)
-    metadata = Metadata(network, WORDS, {}, 1, 0, {})
-    checkpoint = folder / "tiny.safetensors"
-    save_checkpoint(checkpoint, metadata, prefixed("model.", Qnn(network).state_dict()))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    words = ["studio", "--no-browser", "--port", str(port), "--checkpoint", str(checkpoint),
-             "--data", str(write_spikes(folder / "spikes")), "--clips", "8",
-             "--search", str(write_search(folder / "result.json", network))]  # fmt: skip
-    # NiceGUI behaves otherwise when it believes that it is itself under test.
-    environment = {key: value for key, value in os.environ.items() if "PYTEST" not in key}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "falcon_snn.cli.main", *words],
-        stdout=subprocess.PIPE, text=True, env=environment, cwd=folder,
-    )  # fmt: skip
-    assert process.stdout is not None
-    assert "Falcon studio: http://127.0.0.1" in process.stdout.readline()
-    for _ in range(300):  # it says so just before it listens
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                break
-        time.sleep(0.1)
-    yield f"http://127.0.0.1:{port}"
-    assert process.poll() is None, "the server ended on its own"
-    process.terminate()
-    process.wait(timeout=20)
-    process.stdout.close()
+    with served(tmp_path_factory.mktemp("studio")) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
