@@ -35,11 +35,12 @@ def place(index: int, of: int) -> int:
     return hash32(hash32(index + of) ^ (key(of, "again") & 0xFFFFFFFF))
 
 
-def fresh(one: int, other: int) -> int:
-    """Two hashes to the sum of four bytes, less its mean."""
+def fresh(one: int, other: int, weights: tuple[int, ...] = (1, 1, -1, -1)) -> int:
+    """Two hashes to the weighted sum of four signed bytes."""
     wide = ((one & 0xFFFFFFFF) | 1) * ((other & 0xFFFFFFFF) | 1)
     mixed = (wide & 0xFFFFFFFF) ^ (wide >> 32)
-    return sum(mixed.to_bytes(4, "little")) - 510
+    drawn = np.frombuffer(mixed.to_bytes(4, "little"), dtype=np.int8).astype(int)
+    return int((drawn * np.array(weights)).sum())
 
 
 def table() -> NDArray[np.float64]:
@@ -55,12 +56,13 @@ def normal(hashed: int) -> float:
 
 
 class SlowChip:
-    """One layer of weights [row][output] on one chip."""
+    """One layer of weights [row][output] on one chip; converters count in `parts` of a step."""
 
     def __init__(
-        self, weights: NDArray[np.int64], profile: Profile, own: int, bits: int, span: float | None
-    ) -> None:
-        self.profile, self.own, self.span = profile, own, span
+        self, weights: NDArray[np.int64], profile: Profile, own: int, bits: int,
+        span: float | None, parts: int,
+    ) -> None:  # fmt: skip
+        self.profile, self.own, self.span, self.parts = profile, own, span, parts
         self.rows, self.outputs = weights.shape
         top = 2 ** (min(bits, profile.weight_bits) - 1) - 1
         self.worth = (2 ** (bits - 1) - 1) / top
@@ -135,13 +137,19 @@ class SlowChip:
                     dark = self.shift(group, output * self.profile.weight_slices + part)
                     y += dark
                     at = place(group * columns + part * self.outputs + output, read)
-                    noisy = np.float32(y)
+                    on = sum(int(x[r]) ** 2 for r in rows)
+                    if self.span is None:
+                        if self.profile.read_noise != "none":
+                            drawn = np.float32(fresh(row_key, at))
+                            y = float(np.float32(y) + self.spread(part, output, on) * drawn)
+                        total += worth * y / UNIT
+                        continue
+                    noise = 0
                     if self.profile.read_noise != "none":
-                        on = sum(int(x[r]) ** 2 for r in rows)
-                        noisy += self.spread(part, output, on) * np.float32(fresh(row_key, at))
-                    total += worth * self.converted(float(noisy))
+                        noise = fresh(row_key, at, self.byte_weights(part, output, on))
+                    total += worth * self.converted(y, noise)
                     if self.profile.offset_trim == "silent":
-                        total -= worth * self.converted(float(dark))
+                        total -= worth * self.converted(dark, 0)
             found.append(float(np.floor(total * UNIT + 0.5) / UNIT))
         return found
 
@@ -159,8 +167,21 @@ class SlowChip:
             return 0
         return round(self.offset(group, column) * self.step())
 
-    def converted(self, y: float) -> float:
-        if self.span is None:
-            return y / UNIT
+    def byte_weights(self, part: int, output: int, on: int) -> tuple[int, ...]:
+        """Of two neighbouring whole numbers as many of the higher one as the variance wants."""
+        deviation = UNIT * np.sqrt(self.variance[part, 0, output]) / self.step() * self.parts
+        wanted = on * deviation**2 / ((256**2 - 1) / 12)
+        found = min(
+            ((low, higher) for low in range(128) for higher in range(5)),
+            key=lambda one: (abs((4 - one[1]) * one[0] ** 2 + one[1] * (one[0] + 1) ** 2 - wanted),
+                             one[1]),
+        )  # fmt: skip
+        sizes = [found[0] + (place < found[1]) for place in range(4)]
+        return sizes[0], sizes[2], -sizes[1], -sizes[3]
+
+    def converted(self, y: float, noise: int) -> float:
+        """The nearest code of a sum in parts of a step, the higher one in the middle."""
+        seen = round(y * (self.parts / self.step())) + noise
         top = (self.profile.converter_levels - 1) // 2
-        return min(max(round(y / self.step()), -top), top) * self.step() / UNIT
+        code = (seen + self.parts // 2) // self.parts
+        return min(max(code, -top), top) * self.step() / UNIT

@@ -11,7 +11,8 @@ import torch
 
 from falcon_snn.hardware.profile import load_profile
 from falcon_snn.network.chip import sample_array
-from falcon_snn.neuron.analog import UNIT, Converter, convert
+from falcon_snn.neuron.analog import UNIT
+from falcon_snn.neuron.converter import Converter, convert
 
 with contextlib.redirect_stdout(io.StringIO()):
     nn = pytest.importorskip("aihwkit_lightning.nn", reason="aihwkit-lightning is not installed")

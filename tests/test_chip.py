@@ -204,7 +204,9 @@ def test_sums_that_no_kernel_holds_are_left_to_torch() -> None:
     proportional = replace(NOISY, read_noise="proportional", read_sigma=0.1)
     assert sample_array(layer(), proportional, 1, bits=8).digits is None
     assert sample_array(layer(), replace(NOISY, column_ohm=1.0), 1, bits=8).digits is None
-    assert sample_array(layer(), NOISY, 1, bits=8, span=0.001).cells is None
+    many = replace(NOISY, active_rows=128, tile_rows=128)
+    assert sample_array(layer(100), many, 1, bits=8, span=7.0).cells is not None
+    assert sample_array(layer(100), many, 1, bits=8, span=1e-5).cells is None
 
 
 def layer(rows: int = 23, outputs: int = 5, top: int = 127) -> torch.Tensor:
@@ -230,7 +232,8 @@ def test_the_chip_is_what_a_slow_one_computes(
 ) -> None:
     codes = layer(top=2 ** (bits - 1) - 1)
     array = sample_array(codes, profile, 77, bits=bits, span=span, input_bits=input_bits)
-    slow = SlowChip(codes[:, 0, 0].t().numpy(), profile, 77, bits, span)
+    parts = 1 << array.converter.bits if array.converter else 1
+    slow = SlowChip(codes[:, 0, 0].t().numpy(), profile, 77, bits, span, parts)
     generator = torch.Generator().manual_seed(1)
     packed = torch.randint(0, 128, (4, 23), dtype=torch.uint8, generator=generator)
     packed[0] = 127 if input_bits else 1  # for the largest input, which sets the grid of variances

@@ -72,7 +72,9 @@ def chosen_range(tally: NDArray[np.int64], codes: int, rule: str) -> float:
     size, weight = seen / _FINE, tally[seen].astype(np.float64)
     if rule == "quantile":
         return float(size[np.searchsorted(np.cumsum(weight), _INSIDE * weight.sum())])
-    steps = np.arange(1, max(2, -(-int(seen[-1]) // codes) + 1)) / _FINE
+    sixteenths = np.arange(1, max(2, -(-int(seen[-1]) // codes) + 1))
+    # Of an even number of units every other whole sum would lie in the middle between two codes.
+    steps = sixteenths[sixteenths % (2 * _FINE) != 0] / _FINE
     errors = [
         float((weight * (np.minimum(np.rint(size / step), codes) * step - size) ** 2).sum())
         for step in steps

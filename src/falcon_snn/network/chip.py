@@ -17,16 +17,8 @@ from falcon_snn.hardware.cells import coefficients
 from falcon_snn.hardware.profile import Profile
 from falcon_snn.network.integer import Snn
 from falcon_snn.network.parts import array_weights
-from falcon_snn.neuron.analog import (
-    UNIT,
-    AnalogArray,
-    Converter,
-    ReadNoise,
-    Wires,
-    convert,
-    exact_type,
-    row_groups,
-)
+from falcon_snn.neuron.analog import UNIT, AnalogArray, ReadNoise, Wires, exact_type, row_groups
+from falcon_snn.neuron.converter import Converter, convert, fraction_bits
 from falcon_snn.neuron.counter_noise import counters, key_of, normals
 
 FIRST_CHIP = 1 << 20  # of training and searches: chips that are tested have small numbers
@@ -122,7 +114,11 @@ def sample_array(
     if span is not None:
         low = -profile.largest_code if profile.sensing == "subtracted" else 0
         whole = None if offset is None else offset.round().to(kind)
-        converter = Converter(step, low, profile.largest_code, whole)
+        reach = float(weight.abs().sum(dim=1).max()) * largest
+        reach += 0.0 if offset is None else float(offset.abs().max())
+        sigma = 0.0 if noise is None else largest * noise.largest(active)
+        bits = fraction_bits(reach / step, sigma / step, profile.largest_code - low)
+        converter = Converter(step, low, profile.largest_code, whole, bits)
         if whole is not None and profile.offset_trim == "silent":
             silence = convert(whole.clone(), converter)
             dark = silence.view(arrays, -1, 1, weight.shape[2]).sum(dim=1).int()

@@ -1,9 +1,9 @@
 """The product of one layer on a sampled chip: row groups, noise, converters.
 
 Cell values are whole multiples of 2^-16 of a unit, so every sum in front of a converter is exact in
-any order and on every device: float32 holds them below 2^24, float64 what is larger. A code is the
-nearest whole number of steps, which takes one multiplication; codes and what they are worth are
-again added up exactly, so the membrane stays an integer.
+any order and on every device: float32 holds them below 2^24, float64 what is larger. Converters
+make whole numbers of them (`converter.py`); codes and what they are worth are again added up
+exactly, so the membrane stays an integer.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from falcon_snn.neuron.counter_noise import BYTES_VARIANCE, counters, fresh_bytes, key_of, mix
+from falcon_snn.neuron.converter import Converter, nearest_codes, parts_of_steps
+from falcon_snn.neuron.counter_noise import (
+    BYTE_VARIANCE,
+    byte_weights,
+    counters,
+    fresh_bytes,
+    key_of,
+    mix,
+)
 from falcon_snn.neuron.packed import count
 
 UNIT = 1 << 16  # of the grid, for the smallest weight of a slice
@@ -24,19 +32,10 @@ _EXACT = 1 << 24  # below this a float32 holds every integer
 _HALF = 1 << 11  # whole numbers up to here fit a 16-bit float
 _HALVES = _HALF * _HALF
 SCALE = 1 << 8  # brings the high half into its range
-_SMALLEST_STEP = 64  # so that no sum is 2^22 steps large
 _DIGIT = 1 << 10  # the largest of a balanced digit of eleven bits
-CHIP_TILE = 64  # outputs of the widest tile: padded to a multiple of it, no tile has to be masked
+CHIP_TILE = 64  # outputs of a tile of exact sums: padded to a multiple of it, none is masked
+PIECE = 16  # outputs that the tensor cores take at once
 _PIECE = {"cpu": 1 << 20, "cuda": 1 << 27}  # sums that are formed together
-
-
-class Converter(NamedTuple):
-    """Codes low..high of `step` each; `offset` [group, 1, column] adds to what it senses."""
-
-    step: int  # in the grid's units
-    low: int
-    high: int
-    offset: Tensor | None = None
 
 
 class ReadNoise(NamedTuple):
@@ -48,6 +47,11 @@ class ReadNoise(NamedTuple):
     variance: Tensor | None  # whole numbers [group, row, column]; None: one for all
     unit: float
     key: int
+
+    def largest(self, rows: int) -> float:
+        """The deviation of a row group of so many rows, all with an input of one."""
+        most = rows if self.variance is None else float(self.variance.sum(dim=1).max())
+        return float(most * self.unit) ** 0.5
 
 
 class Wires(NamedTuple):
@@ -64,7 +68,7 @@ class Fresh(NamedTuple):
 
     places: Tensor  # odd hashes of places, uint32 [group, column]
     variance: Tensor | None  # float16, laid out like the cells; None: one for all
-    sigma: Tensor | None  # then: the deviation for each sum of squared inputs
+    levels: Tensor | None  # then: for each sum of squared inputs the deviation, or four weights
     unit: float  # of variances
 
 
@@ -72,7 +76,7 @@ class Cells(NamedTuple):
     """Weights in two halves that 16-bit floats hold, high + low, all over SCALE.
 
     Rows of a group are padded to a power of two; the first after the inputs holds the converter's
-    offset. Columns are [part, output], outputs padded.
+    offset. Columns are [part, output], outputs padded to a multiple of `width`.
     """
 
     high: Tensor  # float16 [group, row, column], likewise low
@@ -157,19 +161,34 @@ class AnalogArray:
         exact = self.weight.dtype == torch.float32 and self.weight.abs().max() <= _HALVES
         if self.converter is None or self.wires is not None or not exact:
             return None
-        if self.converter.step < _SMALLEST_STEP:
+        if not self.converter.bits:
             return None
         active = self.weight.shape[1]
         rows = max(16, 1 << active.bit_length())
         weight = F.pad(self.weight, (0, 0, 0, rows - active))
         if self.converter.offset is not None:
             weight[:, active] = self.converter.offset[:, 0]
-        weight = self._even(self._wide(weight))
+        weight = self._even(self._wide(weight, self.chip_width))
         high = (weight / _HALF).round() * _HALF
         return Cells(
-            (high / SCALE).half(), ((weight - high) / SCALE).half(), self._fresh_for(rows, SCALE),
-            1.0 / self.converter.step * SCALE,
+            (high / SCALE).half(), ((weight - high) / SCALE).half(),
+            self._fresh_for(rows, self.chip_width), self.converter.inverse * SCALE,
         )  # fmt: skip
+
+    @property
+    def chip_pieces(self) -> int:
+        """Pieces of outputs that a program of a chip's kernel takes: few, for they fill registers.
+
+        The sums of several parts fill more. Programs share the pieces of an array evenly.
+        """
+        most = 5 if len(self.parts) == 1 else 2
+        pieces = -(-(self.weight.shape[2] // len(self.parts)) // PIECE)
+        return -(-pieces // -(-pieces // most))
+
+    @property
+    def chip_width(self) -> int:
+        """Outputs of a program."""
+        return PIECE * self.chip_pieces
 
     @cached_property
     def digits(self) -> Digits | None:
@@ -186,18 +205,19 @@ class AnalogArray:
         if inputs * largest > _EXACT // _DIGIT or self.weight.abs().max() > _DIGIT**3:
             return None
         unit = UNIT if bool((self.weight % UNIT == 0).all()) else 1
-        rest = F.pad(self._wide(self.weight.double() / unit), (0, 0, 0, -inputs % CHIP_TILE))
+        wide = self._wide(self.weight.double() / unit, CHIP_TILE)
+        rest = F.pad(wide, (0, 0, 0, -inputs % CHIP_TILE))
         found: list[Tensor] = []
         while not found or bool(rest.any()):
             above = (rest / (2 * _DIGIT)).round()
             found.append((rest - above * (2 * _DIGIT)).half())
             rest = above
-        return Digits(torch.stack(found), float(unit), self._fresh_for(inputs, 1))
+        return Digits(torch.stack(found), float(unit), self._fresh_for(inputs, CHIP_TILE))
 
-    def _wide(self, x: Tensor) -> Tensor:
-        """Columns [..., part, output] with their outputs padded."""
+    def _wide(self, x: Tensor, width: int) -> Tensor:
+        """Columns [..., part, output] with their outputs padded to a multiple of `width`."""
         x = x.view(*x.shape[:-1], len(self.parts), -1)
-        return F.pad(x, (0, -x.shape[-1] % CHIP_TILE)).flatten(-2)
+        return F.pad(x, (0, -x.shape[-1] % width)).flatten(-2)
 
     def _even(self, x: Tensor) -> Tensor:
         """Row groups [group, ...] with a silent one more for each array that has an odd number."""
@@ -206,19 +226,41 @@ class AnalogArray:
         x = x.view(self.arrays, -1, *x.shape[1:])
         return torch.cat([x, torch.zeros_like(x[:, : x.shape[1] % 2])], dim=1).flatten(0, 1)
 
-    def _fresh_for(self, rows: int, scale: int) -> Fresh | None:
+    def _fresh_for(self, rows: int, width: int) -> Fresh | None:
         """Read noise in the units of a kernel, for cells of so many rows."""
-        if self.noise is None:
+        noise = self.noise
+        if noise is None:
             return None
         groups, active, _ = self.weight.shape
-        places = self._even(self._wide((self.place_keys | 1).view(groups, -1))).view(torch.uint32)
-        unit = self.noise.unit / BYTES_VARIANCE / scale**2
-        if self.noise.variance is not None:
-            variance = self._wide(F.pad(self.noise.variance, (0, 0, 0, rows - active)))
-            return Fresh(places, self._even(variance).half(), None, unit)
-        most = active * ((1 << max(self.input_bits, 1)) - 1) ** 2
-        squares = torch.arange(most + 1, dtype=self.weight.dtype, device=self.weight.device)
-        return Fresh(places, None, squares.mul_(unit).sqrt_(), unit)
+        places = self._wide((self.place_keys | 1).view(groups, -1), width)
+        places = self._even(places).view(torch.uint32)
+        if noise.variance is not None:
+            variance = self._wide(F.pad(noise.variance, (0, 0, 0, rows - active)), width)
+            return Fresh(places, self._even(variance).half(), None, self._noise_unit)
+        if self.converter is not None:
+            packed = self.byte_weights.to(torch.int8).view(torch.int32).flatten()
+            return Fresh(places, None, packed, 0.0)
+        squares = torch.arange(self._most + 1, dtype=self.weight.dtype, device=places.device)
+        return Fresh(places, None, squares.mul_(self._noise_unit).sqrt_(), 0.0)
+
+    @property
+    def _most(self) -> int:
+        """The largest sum of squared inputs of a row group."""
+        return self.weight.shape[1] * ((1 << max(self.input_bits, 1)) - 1) ** 2
+
+    @property
+    def _noise_unit(self) -> float:
+        """What the variance of a draw of plain bytes is multiplied with."""
+        assert self.noise is not None
+        scale = 1.0 if self.converter is None else self.converter.inverse
+        return self.noise.unit * scale**2 / (4 * BYTE_VARIANCE)
+
+    @cached_property
+    def byte_weights(self) -> Tensor:
+        """Weights of bytes for each sum of squared inputs, [sum, 4], in parts of a step."""
+        one = self._noise_unit * 4 * BYTE_VARIANCE
+        found = [byte_weights(squares * one) for squares in range(self._most + 1)]
+        return torch.tensor(found, device=self.weight.device)
 
     def reads(self, inputs: int, rows: int) -> Tensor:
         """Which of a row's inputs each of so many rows reads, int32 [group, row]; -1 for none."""
@@ -252,15 +294,16 @@ class AnalogArray:
 
     def _sum(self, x: Tensor, keys: Tensor | None) -> Tensor:
         y = self.partial_sums(x)
-        if self.converter is not None and self.converter.offset is not None:
-            y += self.converter.offset
+        converter = self.converter
+        if converter is not None:
+            y = parts_of_steps(y if converter.offset is None else y + converter.offset, converter)
         if keys is not None:
             y += self._fresh(x, keys)
-        y = y.double() if self.converter is None else convert(y, self.converter)
+        y = y.double() if converter is None else nearest_codes(y, converter)
         y = y.view(self.arrays, -1, *y.shape[1:]).sum(dim=1)
         if self.dark is not None:
             y -= self.dark
-        y = y.view(self.arrays, len(x), len(self.parts), -1).double()
+        y = y.view(self.arrays, len(x), len(self.parts), -1)
         total: Any = 0
         for part, worth in enumerate(self.worths):
             total = total + y[:, :, part] * worth
@@ -274,13 +317,11 @@ class AnalogArray:
         if variance is None:
             variance = torch.ones_like(self.weight[:, :, :1])
         squares = replace(self, weight=variance, wires=None).partial_sums(x * x)
-        sigma = squares.mul_(noise.unit / BYTES_VARIANCE).sqrt_()
-        return sigma * fresh_bytes(keys[:, None], self.place_keys)
-
-
-def convert(y: Tensor, converter: Converter) -> Tensor:
-    """Codes of sums that have their offset: the nearest step; overwrites its argument."""
-    return y.mul_(1.0 / converter.step).round_().clamp_(converter.low, converter.high)
+        if self.converter is not None and noise.variance is None:
+            weights = self.byte_weights[squares.squeeze(2).long()]
+            return fresh_bytes(keys[:, None], self.place_keys, weights)
+        drawn = squares.mul_(self._noise_unit).sqrt_() * fresh_bytes(keys[:, None], self.place_keys)
+        return drawn if self.converter is None else drawn.round_()
 
 
 def row_groups(x: Tensor, tile_rows: int, active_rows: int) -> Tensor:

@@ -4,11 +4,12 @@ A number is a hash of its place (chip, layer, cell; or chip, clip, slot, row gro
 does not depend on batches, their order or the device. Integers wrap at 32 bits; normal numbers come
 from a table of quantiles on a grid of 2^-12, so every machine has the same ones.
 
-Fresh noise is drawn too often for that: it is the sum of four random bytes, whose variance is
-known, whose kurtosis is 2.7 instead of 3, and which ends at 3.5 sigma.
+Fresh noise is drawn too often for that: it is a sum of four random bytes, whose variance is known,
+whose kurtosis is 2.7 instead of 3, and which ends at 3.5 sigma. Small weights give it its variance.
 """
 
 from functools import cache
+from math import isqrt
 from statistics import NormalDist
 from zlib import crc32
 
@@ -19,7 +20,8 @@ from torch import Tensor
 _QUANTILES = 1 << 16  # the outermost lie 4.3 sigma away
 _GRID = 1 << 12
 _FIRST, _SECOND = 0x7FEB352D, -0x7B935975  # as int32
-BYTES_MEAN, BYTES_VARIANCE = 510, (256**2 - 1) / 3  # of the sum of four
+BYTE_VARIANCE = (256**2 - 1) / 12
+_SIGNS = (1, 1, -1, -1)  # of bytes from -128 to 127, so that their mean cancels
 
 
 def mix(x: Tensor) -> Tensor:
@@ -45,12 +47,26 @@ def counters(shape: tuple[int, ...], key: int, device: torch.device) -> Tensor:
     return mix(mix(places + key) ^ key_of(key, "again"))
 
 
-def fresh_bytes(rows: Tensor, places: Tensor) -> Tensor:
-    """Sums of four random bytes less their mean, float32, for two hashes (int32, broadcast)."""
+def fresh_bytes(rows: Tensor, places: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Weighted sums of four random bytes, whole in float32, for two hashes (int32, broadcast).
+
+    Weights are [..., 4], one set for each row; without them, those of variance 4 BYTE_VARIANCE.
+    """
     wide = (rows.long() & 0xFFFFFFFF | 1) * (places.long() & 0xFFFFFFFF | 1)  # 64 bits, wrapped
-    mixed = wide ^ (wide >> 32)
-    pairs = (mixed & 0xFF00FF) + ((mixed >> 8) & 0xFF00FF)
-    return (((pairs + (pairs >> 16)) & 0x7FF) - BYTES_MEAN).float()
+    mixed = (wide ^ (wide >> 32)).to(torch.int32)
+    found = mixed.view(torch.int8).view(*mixed.shape, 4).float()
+    if weights is None:
+        weights = torch.tensor(_SIGNS, device=rows.device)
+    return (found @ weights.float().unsqueeze(-1)).squeeze(-1)
+
+
+def byte_weights(variance: float) -> tuple[int, int, int, int]:
+    """Weights of the four bytes whose sum has about this variance: two neighbours, by turns."""
+    squares = variance / BYTE_VARIANCE
+    low = isqrt(int(squares / 4))
+    higher = round((squares - 4 * low**2) / (2 * low + 1))  # so many of the four
+    first, third, second, fourth = (low + (place < higher) for place in range(4))
+    return first, second, -third, -fourth
 
 
 def normals(hashes: Tensor) -> Tensor:

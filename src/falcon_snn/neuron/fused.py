@@ -11,9 +11,11 @@ from torch import Tensor
 from falcon_snn.errors import FalconError
 from falcon_snn.neuron import fused_kernels as kernels
 from falcon_snn.neuron import fused_tiles as tiles
-from falcon_snn.neuron.analog import CHIP_TILE
+from falcon_snn.neuron.analog import CHIP_TILE, PIECE, AnalogArray
+from falcon_snn.neuron.converter import FINEST
 from falcon_snn.neuron.fused_attention import attention as attention_kernel
-from falcon_snn.neuron.fused_chip import chip_product, exact_product, fire_currents
+from falcon_snn.neuron.fused_chip import chip_product, group_inputs
+from falcon_snn.neuron.fused_exact import exact_product, fire_currents
 from falcon_snn.neuron.fused_product import spiking_matmul
 from falcon_snn.neuron.fused_wide import wide_spiking_matmul
 from falcon_snn.neuron.layers_torch import (
@@ -158,47 +160,64 @@ def chip_currents_of(term: "Term", first: int) -> Tensor:
     if term.chip is None or (term.chip[0].cells is None and term.chip[0].digits is None):
         return chip_currents(term, first)
     array, clips = term.chip
-    cells, digits, converter = array.cells, array.digits, array.converter
-    shape, patches = term.shape, _patches(term, flat=False)
-    rows, passes = shape[0] * shape[1] * shape[2], array.pass_count(first)
-    outputs = shape[3] // array.arrays
-    x, keys = term.packed.contiguous(), array.read_keys(clips, rows, first)
-    out = torch.empty((passes, rows, shape[3]), dtype=torch.int32, device=x.device)
+    shape = term.shape
+    rows = shape[0] * shape[1] * shape[2]
+    keys = array.read_keys(clips, rows, first)
     keys = None if keys is None else (keys | 1).view(torch.uint32)
-    geometry = (array.arrays, passes, first, *shape[1:3], *patches[:4])
-    common = {
-        "INPUT_BITS": array.input_bits, "NOISE": keys is not None, "ASM": x.device.type == "cuda",
-        "enable_fp_fusion": False,
-    }  # fmt: skip
+    passes = array.pass_count(first)
+    out = torch.empty((passes, rows, shape[3]), dtype=torch.int32, device=term.packed.device)
+    launch = _exact_product if array.converter is None else _chip_product
+    launch(term, array, first, keys, out)
+    return out
 
-    def launch(kernel: Any, tile: dict[str, int], begin: int, end: int, *given: Any) -> None:
-        across = -(-(end - begin) // tile["BLOCK_N"])
-        grid = (across * array.arrays * -(-(rows * passes) // tile["BLOCK_M"]),)
-        kernel[grid](*given, begin, across, **common, **tile)
 
-    # Whole tiles of outputs, then what is left: a narrow tile is better than a wide empty one.
-    whole = outputs // CHIP_TILE * CHIP_TILE
-    spans = [(0, whole), (whole, outputs)] if 0 < whole < outputs else [(0, outputs)]
-    if cells is not None and converter is not None:
-        groups, padded, columns = cells.high.shape
-        places, variance, sigma, unit = cells.fresh or (None, None, None, 0.0)
-        common |= {
-            "PARTS": len(array.parts), "ACTIVE": array.weight.shape[1], "BLOCK_K": padded,
-            "OFFSET": int(converter.offset is not None), "RELU": _has_relu(x),
-        }  # fmt: skip
-        where = _places_of(array.reads(patches.inputs, padded), patches)
-        for begin, end in spans:
-            tile = tiles.chip_tile(end - begin, parts=len(array.parts), noise=keys is not None)
-            launch(
-                chip_product, tile, begin, end,
-                x, where, cells.high, cells.low, variance, sigma, array.dark, keys, places,
-                term.factor, array.worths, out, rows, outputs, columns // len(array.parts),
-                groups // array.arrays, *geometry, cells.inverse, converter.low,
-                converter.high - converter.low, unit, float(LARGEST_INPUT),
-            )  # fmt: skip
-        return out
+def _chip_product(
+    term: "Term", array: AnalogArray, first: int, keys: Tensor | None, out: Tensor
+) -> None:
+    cells, converter = array.cells, array.converter
+    assert cells is not None
+    assert converter is not None
+    x, patches = term.packed.contiguous(), _patches(term, flat=False)
+    passes, rows, outputs = out.shape
+    groups, inputs, columns = cells.high.shape
+    places, variance, levels, unit = cells.fresh or (None, None, None, 0.0)
+    tile, span = tiles.chip_tile(), converter.high - converter.low
+    padded = -(-rows // tile["BLOCK_M"]) * tile["BLOCK_M"]
+    driven = torch.empty((groups, inputs, padded), dtype=torch.uint8, device=x.device)
+    weights = None
+    if levels is not None:
+        weights = torch.empty((groups, passes, padded), dtype=torch.int32, device=x.device)
+    bits = max(array.input_bits, 1)
+    common: dict[str, Any] = {"INPUT_BITS": array.input_bits, "BLOCK_K": inputs}
+    group_inputs[(padded // tile["BLOCK_M"], groups)](
+        x, _places_of(array.reads(patches.inputs, inputs), patches), driven, levels, weights, rows,
+        padded, passes, first, *term.shape[1:3], *patches[:4],
+        sum(1 << (number * bits) for number in range(passes)),
+        ACTIVE=array.weight.shape[1], NOISE=levels is not None, BLOCK_M=tile["BLOCK_M"], **common,
+    )  # fmt: skip
+    width = columns // len(array.parts)
+    across, groups = width // array.chip_width, groups // array.arrays
+    begin = (1 << (converter.bits - 1)) - (converter.low << converter.bits)
+    # Half of the groups are added up in each half of a register.
+    packed = variance is None and converter.bits == FINEST and groups // 2 * span < 1 << 16
+    chip_product[(across * array.arrays * passes * (padded // tile["BLOCK_M"]),)](
+        driven, cells.high, cells.low, variance, weights, array.dark, keys, places, term.factor,
+        array.worths, out, rows, padded, outputs // array.arrays, width, groups, array.arrays,
+        passes, cells.inverse, begin, span, converter.low, converter.bits, unit,
+        float(LARGEST_INPUT), across, PARTS=len(array.parts), PIECES=array.chip_pieces,
+        NOISE=keys is not None, ASM=x.is_cuda, PACKED=packed and _adds_halves(x), BLOCK_N=PIECE,
+        enable_fp_fusion=False, **common, **tile,
+    )  # fmt: skip
+
+
+def _exact_product(
+    term: "Term", array: AnalogArray, first: int, keys: Tensor | None, out: Tensor
+) -> None:
+    digits = array.digits
     assert digits is not None
+    x, patches = term.packed.contiguous(), _patches(term, flat=False)
     number, _, padded, width = digits.digits.shape
+    passes, rows, outputs = out.shape
     places, _, sigma, _ = digits.fresh or (None, None, None, 0.0)
     # Inputs that are none have weights of zero, and read what is there in any case.
     run = 16 if array.channels % 16 == 0 else 1
@@ -206,18 +225,23 @@ def chip_currents_of(term: "Term", first: int) -> Tensor:
     where = _places_of(reads, patches)
     anything = torch.arange(padded, dtype=torch.int32, device=x.device) % run
     where = torch.where(reads < 0, anything, where)
-    common |= {"DIGITS": number, "RUN": run}
-    for begin, end in spans:
-        launch(
-            exact_product, tiles.exact_tile(end - begin), begin, end, x, where, digits.digits,
-            sigma, keys, places, term.factor, array.worths, out, rows, outputs, width,
-            array.weight.shape[1], padded, *geometry, digits.unit, float(LARGEST_INPUT),
+    # Whole tiles of outputs, then what is left: a narrow tile is better than a wide empty one.
+    outputs //= array.arrays
+    whole = outputs // CHIP_TILE * CHIP_TILE
+    for begin, end in [(0, whole), (whole, outputs)] if 0 < whole < outputs else [(0, outputs)]:
+        tile = tiles.exact_tile(end - begin)
+        across = -(-(end - begin) // tile["BLOCK_N"])
+        exact_product[(across * array.arrays * -(-(rows * passes) // tile["BLOCK_M"]),)](
+            x, where, digits.digits, sigma, keys, places, term.factor, array.worths, out, rows,
+            outputs, width, array.weight.shape[1], padded, array.arrays, passes, first,
+            *term.shape[1:3], *patches[:4], digits.unit, float(LARGEST_INPUT), begin, across,
+            INPUT_BITS=array.input_bits, DIGITS=number, RUN=run, NOISE=keys is not None,
+            enable_fp_fusion=False, **tile,
         )  # fmt: skip
-    return out
 
 
-def _has_relu(x: Tensor) -> bool:
-    """Whether the GPU has a minimum that is cut off at zero."""
+def _adds_halves(x: Tensor) -> bool:
+    """Whether the GPU adds and compares two 16-bit numbers in one instruction."""
     return x.is_cuda and torch.cuda.get_device_capability(x.device) >= (9, 0)
 
 

@@ -78,22 +78,18 @@ def attention_tile(tokens: int) -> dict[str, int]:
     return {"BLOCK_Q": queries, "BLOCK_T": 64 if tokens > 32 else 32, "num_warps": 4}
 
 
-def chip_tile(outputs: int, *, parts: int, noise: bool) -> dict[str, int]:
-    """Tile sizes of a layer on a chip with converters and how it is launched.
+def chip_tile() -> dict[str, int]:
+    """Rows of a program of a layer on a chip with converters, and how it is launched.
 
-    Noise needs registers, and so do the sums of parts that wait for the next part.
+    Two warps: four would have to wait for each other at every product.
     """
-    registers = 168 if noise or parts > 1 else 128
-    return _on_chip(outputs) | {"maxnreg": registers}
+    return {"BLOCK_M": 64, "STAGES": 2, "num_warps": 2, "maxnreg": 168}
 
 
 def exact_tile(outputs: int) -> dict[str, int]:
     """The same without converters."""
-    return _on_chip(outputs) | {"BLOCK_K": 32}
-
-
-def _on_chip(outputs: int) -> dict[str, int]:
-    return {"BLOCK_M": 64, "BLOCK_N": CHIP_TILE if outputs > 32 else 32, "num_warps": 4}
+    narrow = {"BLOCK_M": 64, "BLOCK_N": 32, "BLOCK_K": 32, "num_warps": 4}
+    return narrow if outputs <= 32 else narrow | {"BLOCK_N": CHIP_TILE}
 
 
 def one_each(tile: dict[str, int], rows: int, outputs: int) -> tuple[int]:
