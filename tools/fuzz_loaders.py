@@ -92,8 +92,8 @@ def _resume(folder: Path) -> None:
 
     state = _State(make_job(folder, epochs=1, resume=True), open_devices(1))
     assert state.epoch == len(state.results) == 1
-    for moments in state.optimiser.state.values():
-        assert bool(moments["exp_avg"].isfinite().all())
+    for moments in state.optimiser.moments.values():
+        assert bool(moments.first.isfinite().all())
 
 
 def _network(folder: Path) -> list[Path]:

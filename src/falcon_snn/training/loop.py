@@ -36,6 +36,7 @@ from falcon_snn.training.checkpoint import (
 )
 from falcon_snn.training.devices import Devices
 from falcon_snn.training.evaluate import on_device, validate
+from falcon_snn.training.optimiser import AdamW, Group
 from falcon_snn.training.recipe import Recipe, one_cycle
 from falcon_snn.training.step import Job, TrainingStep
 
@@ -126,13 +127,8 @@ class _State:
             self._restore(last)
 
     def set_rates(self) -> None:
-        """The learning rates of the next step; a recorded step reads them from tensors."""
-        part = one_cycle(self.steps_done, self.steps, self.job.recipe.warmup)
-        for group in self.optimiser.param_groups:
-            if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(group["peak"] * part)
-            else:
-                group["lr"] = group["peak"] * part
+        """The learning rates of the next step."""
+        self.optimiser.set_rates(one_cycle(self.steps_done, self.steps, self.job.recipe.warmup))
 
     @torch.no_grad()
     def after_step(self) -> None:
@@ -199,9 +195,9 @@ class _State:
             if self.shadow is not None:
                 tensors |= prefixed("raw.", job.model.state_dict())
             for name, parameter in self.moving.items():
-                moments = self.optimiser.state[parameter]
-                tensors[f"first.{name}"] = moments["exp_avg"]
-                tensors[f"second.{name}"] = moments["exp_avg_sq"]
+                moments = self.optimiser.moments[parameter]
+                tensors[f"first.{name}"] = moments.first
+                tensors[f"second.{name}"] = moments.second
             save_checkpoint(job.out / LAST, metadata, tensors)
         return result
 
@@ -232,15 +228,11 @@ class _State:
         }
         kept = {name: t for name, t in tensors.items() if name.startswith(("first.", "second."))}
         check_tensors(moving, kept, path)
-        fused = self.optimiser.defaults["fused"]
         for name, parameter in self.moving.items():
-            moments = {kind: tensors[f"{kind}.{name}"] for kind in ("first", "second")}
-            count = torch.tensor(float(self.steps_done))
-            self.optimiser.state[parameter] = {
-                "step": count.to(parameter.device) if fused else count,
-                "exp_avg": moments["first"].to(parameter.device),
-                "exp_avg_sq": moments["second"].to(parameter.device),
-            }
+            moments = self.optimiser.moments[parameter]
+            moments.steps.fill_(self.steps_done)
+            moments.first.copy_(tensors[f"first.{name}"])
+            moments.second.copy_(tensors[f"second.{name}"])
         lines = shaped(read_json_lines(job.out / CURVES), list[EpochResult], job.out / CURVES)
         self.results = lines[: self.epoch]
         if not 1 <= self.epoch == len(self.results) <= job.recipe.epochs:
@@ -280,22 +272,17 @@ def choose_moving(model: nn.Module, recipe: Recipe) -> dict[str, nn.Parameter]:
 
 def make_optimiser(
     moving: dict[str, nn.Parameter], neurons: Collection[str], recipe: Recipe, device: torch.device
-) -> torch.optim.AdamW:
+) -> AdamW:
     """AdamW with weight decay on matrices only, and a rate of its own for the neurons."""
     matrices = [p for p in moving.values() if p.dim() > 1]
     vectors = [p for name, p in moving.items() if p.dim() <= 1 and name not in neurons]
     tuned = [p for name, p in moving.items() if name in neurons]
-    groups: list[dict[str, Any]] = [
-        {"params": matrices, "peak": recipe.weight_rate, "weight_decay": recipe.weight_decay},
-        {"params": vectors, "peak": recipe.weight_rate, "weight_decay": 0.0},
-        {"params": tuned, "peak": recipe.neuron_rate, "weight_decay": 0.0},
+    groups = [
+        Group(matrices, recipe.weight_rate, recipe.weight_decay),
+        Group(vectors, recipe.weight_rate, 0.0),
+        Group(tuned, recipe.neuron_rate, 0.0),
     ]
-    groups = [group for group in groups if group["params"]]
-    on_gpu = device.type == "cuda"
-    if on_gpu:
-        for group in groups:
-            group["lr"] = torch.zeros((), device=device)
-    return torch.optim.AdamW(groups, fused=on_gpu, capturable=on_gpu)
+    return AdamW([group for group in groups if group.parameters], device)
 
 
 def _floats(model: nn.Module) -> list[Tensor]:

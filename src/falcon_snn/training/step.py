@@ -28,9 +28,10 @@ from falcon_snn.pipeline.schedule import Delays
 from falcon_snn.training.batches import Batch, Clips
 from falcon_snn.training.devices import Devices
 from falcon_snn.training.evaluate import class_weights
+from falcon_snn.training.optimiser import AdamW
 from falcon_snn.training.recipe import Recipe
 
-_PLAIN_STEPS = 3  # for the choice of algorithms, the optimiser's state
+_PLAIN_STEPS = 3  # for the choice of algorithms
 
 
 @dataclass
@@ -53,7 +54,7 @@ class Job:
 class TrainingStep:
     """Learns from one batch after the other; sums losses and hits on the device."""
 
-    def __init__(self, job: Job, devices: Devices, optimiser: torch.optim.Optimizer) -> None:
+    def __init__(self, job: Job, devices: Devices, optimiser: AdamW) -> None:
         self.job, self.devices, self.optimiser = job, devices, optimiser
         self.sums = torch.zeros(2, device=devices.device)  # loss times clips, hits
         self.weight = None
@@ -96,7 +97,6 @@ class TrainingStep:
         loss, hits = self._losses(batch)
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimiser.step()
-        self.optimiser.zero_grad(set_to_none=True)
         self.sums += torch.stack((loss.detach() * len(batch.labels), hits))
 
     def _learn_aside(self, batch: Batch) -> None:
