@@ -137,9 +137,8 @@ class AnalogArray:
         assert clips is not None
         places = counters((1, rows // len(clips)), self.noise.key, clips.device)
         keys = mix(clips[:, None] ^ places).flatten()
-        return torch.stack(
-            [mix(keys ^ key_of("pass", number)) for number in range(self.pass_count(first))]
-        )
+        passes = [key_of("pass", number) for number in range(self.pass_count(first))]
+        return mix(keys ^ torch.tensor(passes, dtype=torch.int32, device=clips.device)[:, None])
 
     @cached_property
     def place_keys(self) -> Tensor:

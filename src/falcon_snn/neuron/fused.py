@@ -15,16 +15,10 @@ from falcon_snn.neuron.analog import CHIP_TILE, PIECE, AnalogArray
 from falcon_snn.neuron.converter import FINEST
 from falcon_snn.neuron.fused_attention import attention as attention_kernel
 from falcon_snn.neuron.fused_chip import chip_product, group_inputs
-from falcon_snn.neuron.fused_exact import exact_product, fire_currents
+from falcon_snn.neuron.fused_exact import code_currents, exact_product, fire_currents
 from falcon_snn.neuron.fused_product import spiking_matmul
 from falcon_snn.neuron.fused_wide import wide_spiking_matmul
-from falcon_snn.neuron.layers_torch import (
-    LARGEST_INPUT,
-    added,
-    chip_currents,
-    codes_of,
-    real_features,
-)
+from falcon_snn.neuron.layers_torch import LARGEST_INPUT, chip_currents, real_features
 from falcon_snn.neuron.packed import encoding_tensor
 
 if TYPE_CHECKING:
@@ -143,14 +137,15 @@ def fire(
 def _fire_on_chip(
     terms: Sequence["Term"], neurons: "IntegerNeurons", slots: int, delay: int, border: "Pair"
 ) -> Tensor:
-    currents = added([chip_currents_of(term, slots) for term in terms], full=delay == slots)
+    currents = [chip_currents_of(term, slots) for term in terms]
     shape = terms[0].shape
-    out, places = _output(shape, border, currents.device)
-    rows, outputs = currents.shape[1:]
+    out, places = _output(shape, border, currents[0].device)
+    rows, outputs = currents[0].shape[1:]
     fire_currents[(-(-outputs // 32) * -(-rows // 64),)](
-        currents, out, neurons.static, neurons.initial, neurons.threshold, rows, outputs,
-        LARGEST_INPUT if delay == slots else LARGEST_INPUT // slots,
-        *shape[1:3], *places[:4], SLOTS=slots, DELAY=delay, BLOCK_M=64, BLOCK_N=32,
+        currents[0], currents[1] if len(currents) > 1 else None, out, neurons.static,
+        neurons.initial, neurons.threshold, rows, outputs, LARGEST_INPUT, *shape[1:3], *places[:4],
+        PASSES=tuple(len(one) for one in currents), SLOTS=slots, DELAY=delay, BLOCK_M=64,
+        BLOCK_N=32,
     )  # fmt: skip
     return out
 
@@ -253,10 +248,15 @@ def _places_of(reads: Tensor, patches: Patches) -> Tensor:
 
 def codes(term: "Term", bias: Tensor, shift: Tensor, first: int) -> Tensor:
     assert term.weight is not None
-    on_gpu = _require_gpu(term.packed)
+    on_gpu, shape = _require_gpu(term.packed), term.shape
     if term.chip is not None:
-        return codes_of(chip_currents_of(term, first), bias, shift).view(term.shape)
-    out = torch.empty(term.shape, dtype=torch.int8, device=term.packed.device)
+        currents = chip_currents_of(term, first)
+        out = torch.empty(shape, dtype=torch.int8, device=currents.device)
+        code_currents[(-(-out.numel() // 1024),)](
+            currents, out, bias, shift, out.numel(), shape[3], PASSES=len(currents), BLOCK=1024
+        )
+        return out
+    out = torch.empty(shape, dtype=torch.int8, device=term.packed.device)
     outputs, patches = out.shape[3], _patches(term, flat=True)
     rows = out.numel() // outputs
     tile = tiles.product_tile(patches.inputs, outputs)

@@ -77,11 +77,20 @@ def group_inputs(
     driven = tl.where(k[:, None] == ACTIVE, always_on, x).to(tl.uint8)
     tl.store(out_ptr + start * BLOCK_K + k[:, None] * padded + m[None, :], driven)
     if NOISE:
-        BITS: tl.constexpr = INPUT_BITS if INPUT_BITS else 1
-        for number in range(passes):
-            now = (x.to(tl.int32) >> (number * BITS)) & ((1 << BITS) - 1)
-            level = tl.load(level_ptr + tl.sum(now * now, axis=0))
-            tl.store(weight_ptr + start * passes + number * padded + m, level)
+        x, weight = x.to(tl.int32), weight_ptr + start * passes + m
+        if INPUT_BITS or ACTIVE > 15:
+            BITS: tl.constexpr = INPUT_BITS if INPUT_BITS else 1
+            for number in range(passes):
+                now = (x >> (number * BITS)) & ((1 << BITS) - 1)
+                tl.store(weight + number * padded, tl.load(level_ptr + tl.sum(now * now, axis=0)))
+        else:  # spikes of eight passes are counted at once, each in four bits of its own
+            x = (x | (x << 12)) & 0x000F000F
+            x = (x | (x << 6)) & 0x03030303
+            x = (x | (x << 3)) & 0x11111111
+            sums = tl.sum(x, axis=0)
+            for number in range(passes):
+                level = tl.load(level_ptr + ((sums >> (4 * number)) & 15))
+                tl.store(weight + number * padded, level)
 
 
 @triton.jit

@@ -99,12 +99,25 @@ def exact_product(
 
 
 @triton.jit
+def _sum_of(at, size, mask, PASSES: tl.constexpr):
+    """What all passes add, int64."""
+    total = tl.load(at, mask=mask, other=0).to(tl.int64)
+    for number in tl.static_range(1, PASSES):
+        total += tl.load(at + number * size, mask=mask, other=0).to(tl.int64)
+    return total
+
+
+@triton.jit
 def fire_currents(
-    current_ptr, out_ptr, static_ptr, initial_ptr, threshold_ptr, rows, outputs, limit,
-    lines, pixels, clip_at, line_at, pixel_at, start_at, SLOTS: tl.constexpr, DELAY: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    current_ptr, other_ptr, out_ptr, static_ptr, initial_ptr, threshold_ptr, rows, outputs, limit,
+    lines, pixels, clip_at, line_at, pixel_at, start_at, PASSES: tl.constexpr,
+    SLOTS: tl.constexpr, DELAY: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """SN_delta of currents [slot, row, output]; of one sum over all slots where DELAY is SLOTS."""
+    """SN_delta of the currents [pass, row, output] of one or two terms.
+
+    Where DELAY is SLOTS all passes are added up first; else a pass is a slot. Inputs saturate
+    where an int32 would overflow.
+    """
     across = tl.cdiv(outputs, BLOCK_N)
     m = tl.program_id(0) // across * BLOCK_M + tl.arange(0, BLOCK_M)
     n = tl.program_id(0) % across * BLOCK_N + tl.arange(0, BLOCK_N)
@@ -114,14 +127,20 @@ def fire_currents(
     initial = tl.load(initial_ptr + n, mask=in_outputs, other=0)[None, :]
     membrane = initial + tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32)
     spikes = tl.zeros_like(membrane)
-    at = current_ptr + m.to(tl.int64)[:, None] * outputs + n[None, :]
-    slot_size = rows.to(tl.int64) * outputs
+    at = m.to(tl.int64)[:, None] * outputs + n[None, :]
+    size = rows.to(tl.int64) * outputs
+    if DELAY == SLOTS:
+        total = _sum_of(current_ptr + at, size, inside, PASSES[0])
+        if other_ptr is not None:
+            total += _sum_of(other_ptr + at, size, inside, PASSES[1])
+        membrane += tl.minimum(tl.maximum(total, -limit), limit).to(tl.int32) + SLOTS * static
     for step in tl.static_range(SLOTS + DELAY - 1):  # one input, then one decision
-        if step < SLOTS:
-            membrane += static
-            if step == 0 or DELAY < SLOTS:
-                current = tl.load(at + step * slot_size, mask=inside, other=0)
-                membrane += tl.minimum(tl.maximum(current, -limit), limit)
+        if step < SLOTS and DELAY < SLOTS:
+            current = tl.load(current_ptr + at + step * size, mask=inside, other=0)
+            if other_ptr is not None:
+                current += tl.load(other_ptr + at + step * size, mask=inside, other=0)
+            most = limit // SLOTS
+            membrane += static + tl.minimum(tl.maximum(current, -most), most)
         if step >= DELAY - 1:
             fired = membrane >= threshold
             membrane -= tl.where(fired, threshold, 0)
@@ -129,3 +148,18 @@ def fire_currents(
     place = place_at(m, lines, pixels, clip_at, line_at, pixel_at, start_at)
     out = out_ptr + place[:, None] + n[None, :]
     tl.store(out, spikes.to(tl.uint8), mask=inside)
+
+
+@triton.jit
+def code_currents(
+    current_ptr, out_ptr, bias_ptr, shift_ptr, size, outputs, PASSES: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Codes of currents [pass, row, output], for Q and K."""
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < size
+    total = _sum_of(current_ptr + at, size, inside, PASSES)
+    level = total + tl.load(bias_ptr + at % outputs)
+    code = level >> tl.load(shift_ptr + at % outputs).to(tl.int64)
+    code = tl.minimum(tl.maximum(code, -127), 127)
+    tl.store(out_ptr + at, code.to(tl.int8), mask=inside)
