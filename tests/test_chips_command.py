@@ -25,8 +25,8 @@ from falcon_snn.workflow.sources import load_split
 
 NOISY = load_profile("noisy")
 EFFECTS = ["3-bit weights", "converter, 15 levels", "both", "programming, wan2022-1d",
-           "read noise", "stuck cells", "both and offset", "both, untrimmed offset",
-           "all together"]  # fmt: skip
+           "read noise, independent 1 %", "stuck cells, 0.1 %", "both and offset",
+           "both, untrimmed offset", "all together"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

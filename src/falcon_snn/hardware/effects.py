@@ -4,6 +4,8 @@ from dataclasses import replace
 
 from falcon_snn.hardware.profile import Profile
 
+ALL = "all together"
+
 
 def without_errors(profile: Profile) -> Profile:
     """The same precision, made perfectly; high resistance stays what it is."""
@@ -19,6 +21,11 @@ def is_random(profile: Profile) -> bool:
     return profile.programming != "none" or profile.read_noise != "none" or rates > 0
 
 
+def _size(model: str, sigma: float) -> str:
+    """A model of errors, with its size where it does not bring one."""
+    return f"{model} {100 * sigma:g} %" if sigma else model
+
+
 def effects(profile: Profile, weight_bits: int) -> dict[str, Profile]:
     """Each effect of the profile alone, by name, then all of them together.
 
@@ -31,7 +38,7 @@ def effects(profile: Profile, weight_bits: int) -> dict[str, Profile]:
         without_errors(profile), converter_range="exact", weight_bits=bits,
         weight_slices=max(profile.weight_slices, -(-(bits - 1) // profile.slice_bits)),
     )  # fmt: skip
-    precision = without_errors(profile)
+    precision, stuck = without_errors(profile), profile.stuck_hrs_rate + profile.stuck_lrs_rate
     found = {
         f"{profile.weight_bits}-bit weights": replace(
             alone, weight_bits=profile.weight_bits, weight_slices=profile.weight_slices
@@ -40,13 +47,13 @@ def effects(profile: Profile, weight_bits: int) -> dict[str, Profile]:
             alone, converter_range=profile.converter_range
         ),
         "both": precision,
-        f"programming, {profile.programming}": replace(
+        f"programming, {_size(profile.programming, profile.programming_sigma)}": replace(
             alone, programming=profile.programming, programming_sigma=profile.programming_sigma
         ),
-        "read noise": replace(
+        f"read noise, {_size(profile.read_noise, profile.read_sigma)}": replace(
             alone, read_noise=profile.read_noise, read_sigma=profile.read_sigma
         ),
-        "stuck cells": replace(
+        f"stuck cells, {100 * stuck:g} %": replace(
             alone, stuck_hrs_rate=profile.stuck_hrs_rate, stuck_lrs_rate=profile.stuck_lrs_rate
         ),
         "both and offset": replace(precision, offset_steps=profile.offset_steps),
@@ -60,4 +67,4 @@ def effects(profile: Profile, weight_bits: int) -> dict[str, Profile]:
         if one not in seen:  # otherwise the profile lacks it, or has nothing else
             kept[name] = one
             seen.append(one)
-    return {**kept, "all together": profile}
+    return {**kept, ALL: profile}

@@ -1,6 +1,6 @@
 """Accuracy on chips as they are made: some of them, each effect alone, each layer alone."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
@@ -70,9 +70,11 @@ def evaluate_on_chips(
     checkpoint: Path, data: Data, profile: Profile, *, chips: int = 5, seed: int = 0,
     schedule: str | None = None, split: str = "validation", qk_prefix: int | None = None,
     limit: int | None = None, noise_db: float | None = None, layer_by_layer: bool = False,
-    watch: Watch = SILENT,
+    effects_of: Callable[[Profile, int], dict[str, Profile]] = effects, watch: Watch = SILENT,
 ) -> ChipReport:  # fmt: skip
     """Accuracy over chips under each effect of a profile alone and all together.
+
+    `effects_of` takes a profile and the bits of the network's weights apart.
 
     With `noise_db`, on clips with noise at that ratio; chips are set up on clean ones.
     Chips are the same for all networks and effects: number n has the seed `seed + n`.
@@ -86,7 +88,7 @@ def evaluate_on_chips(
     delays = delays_of("full" if qnn else schedule, network, metadata.delays)
     examples = load_split(data, split, limit, metadata.words, noise_db)
     few = load_split(data, "validation", CALIBRATION_CLIPS, metadata.words)
-    kinds = effects(profile, network.weight_bits)
+    kinds = effects_of(profile, network.weight_bits)
     layers = [
         f"{stage.name}.weight{suffix}"
         for stage in network.stages
