@@ -25,7 +25,7 @@ from falcon_snn.workflow.sources import load_split
 
 NOISY = load_profile("noisy")
 EFFECTS = ["3-bit weights", "converter, 15 levels", "both", "programming, wan2022-1d",
-           "read noise, independent 1 %", "stuck cells, 0.1 %", "both and offset",
+           "read noise, 1 %", "stuck cells, 0.1 %", "both and offset",
            "both, untrimmed offset", "all together"]  # fmt: skip
 
 

@@ -22,8 +22,8 @@ def is_random(profile: Profile) -> bool:
 
 
 def _size(model: str, sigma: float) -> str:
-    """A model of errors, with its size where it does not bring one."""
-    return f"{model} {100 * sigma:g} %" if sigma else model
+    """How large errors are: so much, or by the name of measured cells."""
+    return f"{100 * sigma:g} %" if sigma else model
 
 
 def effects(profile: Profile, weight_bits: int) -> dict[str, Profile]:
