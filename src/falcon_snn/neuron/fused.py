@@ -132,7 +132,8 @@ def fire(
         return out
     tile = tiles.product_tile(inputs, outputs)
     spiking_matmul[tiles.shared(tile, rows, outputs)](
-        *tensors, *constants, TAIL_N=tiles.tail(outputs, tile["BLOCK_N"], 16),
+        *tensors, *constants,
+        PIECES=tiles.pieces(tile["BLOCK_N"]), LAST=tiles.pieces(outputs % tile["BLOCK_N"]),
         TAIL_K=tiles.tail(patches.inputs, tile["BLOCK_K"], tiles.CHUNK),
         EXTRA_TAIL_K=tiles.tail(extra_patches.inputs, tile["BLOCK_K"], tiles.CHUNK),
         **geometry, **tile,

@@ -44,6 +44,13 @@ def product_tile(inputs: int, outputs: int) -> dict[str, int]:
     return tile | {"BLOCK_M": 128, "BLOCK_K": 256, "num_warps": 8}
 
 
+def pieces(outputs: int) -> tuple[int, ...]:
+    """Powers of two, none above 64 or below 16, that hold these outputs; only the last has room."""
+    rest = outputs % 64
+    small = [size for size in (32, 16) if (-(-rest // 16) * 16) & size]
+    return (64,) * (outputs // 64 + (rest > 48)) + tuple(small)
+
+
 def wide_tile(inputs: int, products: int, *, two: bool) -> dict[str, int] | None:
     """Tile sizes of a product that streams its inputs; None: keeping the weights is faster.
 
