@@ -44,6 +44,18 @@ def product_tile(inputs: int, outputs: int) -> dict[str, int]:
     return tile | {"BLOCK_M": 128, "BLOCK_K": 256, "num_warps": 8}
 
 
+def spiking_tile(inputs: int, outputs: int) -> dict[str, int]:
+    """The same for a product that fires, whose programs take their outputs in pieces.
+
+    More outputs at once unpack the spikes less often; 80 are what the registers hold.
+    """
+    tile = product_tile(inputs, outputs)
+    widths = [width for width in (80, 48) if outputs % width == 0]
+    if widths and tile["BLOCK_N"] == 32 and inputs <= _KEPT_INPUTS // 2:
+        tile |= {"BLOCK_N": widths[0], "BLOCK_K": 128, "STAGES": 3 if inputs < 256 else 2}
+    return tile
+
+
 def pieces(outputs: int) -> tuple[int, ...]:
     """Powers of two, none above 64 or below 16, that hold these outputs; only the last has room."""
     rest = outputs % 64
