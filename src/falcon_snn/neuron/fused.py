@@ -13,6 +13,7 @@ from falcon_snn.neuron import fused_kernels as kernels
 from falcon_snn.neuron import fused_tiles as tiles
 from falcon_snn.neuron.analog import CHIP_TILE, PIECE, AnalogArray
 from falcon_snn.neuron.converter import FINEST
+from falcon_snn.neuron.encoding import train_words
 from falcon_snn.neuron.fused_attention import attention as attention_kernel
 from falcon_snn.neuron.fused_chip import chip_product, group_inputs
 from falcon_snn.neuron.fused_exact import exact_product, fire_currents
@@ -25,7 +26,6 @@ from falcon_snn.neuron.layers_torch import (
     codes_of,
     real_features,
 )
-from falcon_snn.neuron.packed import encoding_tensor
 
 if TYPE_CHECKING:
     from falcon_snn.neuron.layers import AttentionCurve, IntegerNeurons, Pair, Term
@@ -304,8 +304,8 @@ def encode(
     tile, rows = tiles.encode_tile(taps, outputs), clips * lines * pixels
     kernels.encode[tiles.shared(tile, rows, outputs)](
         x, weight.contiguous(), out, factor, neurons.static, neurons.initial, neurons.threshold,
-        encoding_tensor(slots, kind, x.device), lengths, rows, MAP=(lines, pixels), IN=patches,
-        OUT=places, OUTPUTS=outputs, SLOTS=slots, AT_ONCE=kind == "first",
+        lengths, rows, MAP=(lines, pixels), IN=patches, OUT=places, OUTPUTS=outputs, SLOTS=slots,
+        TRAINS=train_words(slots, kind),
         NEEDS=(stride[0], kernel[0] - 2 * padding[0]), PADDED=lengths is not None, ASM=on_gpu,
         TAIL=tiles.tail(taps, tile["BLOCK_K"], tiles.CHUNK), **tile,
     )  # fmt: skip

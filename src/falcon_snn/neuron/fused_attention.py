@@ -6,7 +6,8 @@
 import triton
 import triton.language as tl
 
-from falcon_snn.neuron.fused_product import decide, first_counts
+from falcon_snn.neuron.fused_firing import spikes_at_once
+from falcon_snn.neuron.fused_product import first_counts
 
 _BITS = tl.constexpr(0x4B400000)  # of 1.5 * 2^23: adding to it rounds to whole numbers
 _LARGE = tl.constexpr(12582912.0)
@@ -126,9 +127,6 @@ def attention(
     static = tl.load(static_ptr + channel, mask=inside, other=0)
     initial = tl.load(initial_ptr + channel, mask=inside, other=0)
     threshold = tl.load(threshold_ptr + channel, mask=inside, other=1 << 30)
-    missing = (threshold - initial - SLOTS * static)[None, :] - mixed * factor[None, :]
-    thresholds = tl.zeros_like(missing) + threshold[None, :]
-    spikes = tl.zeros_like(missing).to(tl.uint8)
-    for slot in tl.static_range(SLOTS):
-        missing, spikes = decide(missing, missing, thresholds, spikes, slot, ASM)
+    level = mixed * factor[None, :] + (initial + SLOTS * static)[None, :]
+    spikes = spikes_at_once(level, threshold[None, :], SLOTS, ASM)
     tl.store(out_ptr + start + q_at, spikes, mask=mine)

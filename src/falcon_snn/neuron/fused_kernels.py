@@ -8,15 +8,8 @@ encoder, pooling. Attention has a file of its own.
 import triton
 import triton.language as tl
 
-from falcon_snn.neuron.fused_product import (
-    all_weights,
-    chunk_of,
-    decide,
-    first_counts,
-    place_of,
-    receive,
-    within,
-)
+from falcon_snn.neuron.fused_firing import decide, receive, trains_of
+from falcon_snn.neuron.fused_product import all_weights, chunk_of, first_counts, place_of, within
 
 
 @triton.jit
@@ -99,18 +92,17 @@ def residual(
 
 @triton.jit(do_not_specialize=["rows"])
 def encode(
-    x_ptr, w_ptr, out_ptr, factor_ptr, static_ptr, initial_ptr, threshold_ptr, train_ptr,
-    lengths_ptr, rows,
+    x_ptr, w_ptr, out_ptr, factor_ptr, static_ptr, initial_ptr, threshold_ptr, lengths_ptr, rows,
     MAP: tl.constexpr, IN: tl.constexpr, OUT: tl.constexpr, OUTPUTS: tl.constexpr,
-    SLOTS: tl.constexpr, AT_ONCE: tl.constexpr, NEEDS: tl.constexpr, PADDED: tl.constexpr,
+    SLOTS: tl.constexpr, TRAINS: tl.constexpr, NEEDS: tl.constexpr, PADDED: tl.constexpr,
     ASM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
     TAIL: tl.constexpr,
 ):  # fmt: skip
     """Convolution of int8 features, then the train of its count.
 
     Features include their padding, so nothing has to be masked; IN is `fused.Patches`, MAP and OUT
-    say where outputs lie, see `place_of`. With full lookahead all spikes come at once, which is
-    the train itself if AT_ONCE. Output line l is real if it NEEDS[0] l + NEEDS[1] lines at most.
+    say where outputs lie, see `place_of`. TRAINS is `encoding.train_words`. Output line l is real
+    if it NEEDS[0] l + NEEDS[1] lines at most.
     """
     ACROSS: tl.constexpr = (OUTPUTS + BLOCK_N - 1) // BLOCK_N
     n = tl.program_id(0) % ACROSS * BLOCK_N + tl.arange(0, BLOCK_N)
@@ -130,13 +122,8 @@ def encode(
         for chunk in tl.static_range(IN[4] // BLOCK_K + (TAIL > 0)):
             x = chunk_of(x_ptrs, chunk, IN[4], IN[5], IN[6], BLOCK_K, TAIL, False)
             total = tl.dot(x, weights[chunk], total, out_dtype=tl.int32)
-        missing = (threshold - initial - SLOTS * static) - total * factor
-        thresholds = tl.zeros_like(total) + threshold
-        train = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.uint8)
-        for slot in tl.static_range(SLOTS):
-            missing, train = decide(missing, missing, thresholds, train, slot, ASM)
-        if not AT_ONCE:
-            train = tl.load(train_ptr + first_counts(train, SLOTS, ASM).to(tl.int32))
+        level = total * factor + (initial + SLOTS * static)
+        train = trains_of(level, threshold, SLOTS, TRAINS[0], TRAINS[1], ASM)
         if PADDED:
             length = tl.load(lengths_ptr + row // (MAP[0] * MAP[1])).to(tl.int32)
             real = row // MAP[1] % MAP[0] * NEEDS[0] + NEEDS[1] <= length

@@ -11,6 +11,8 @@ needs T - delay + 1 products: the slots before the first decision are summed as 
 import triton
 import triton.language as tl
 
+from falcon_snn.neuron.fused_firing import decide, spikes_at_once
+
 
 @triton.jit
 def slot_spikes(packed, SLOT: tl.constexpr, ASM: tl.constexpr):
@@ -70,58 +72,6 @@ def place_of(rows, MAP: tl.constexpr, AT: tl.constexpr):
 def within(index, LIMIT: tl.constexpr, WHOLE: tl.constexpr):
     """Which indices lie below the limit; where all do, a constant, so that masks cost nothing."""
     return tl.full(index.shape, 1, tl.int1) if WHOLE else index < LIMIT
-
-
-@triton.jit
-def decide(missing, debt, threshold, spikes, DECISION: tl.constexpr, ASM: tl.constexpr):
-    """One decision: a neuron that misses nothing spikes and owes one threshold more."""
-    if ASM:
-        # Four neurons at a time, their spikes in one register: each takes a comparison and two
-        # predicated additions. The bit comes as four equal bytes.
-        return tl.inline_asm_elementwise(
-            """{ .reg .pred p, q, r, s; .reg .b32 a, b, c, d;
-            setp.le.s32 p, $5, 0; setp.le.s32 q, $6, 0;
-            setp.le.s32 r, $7, 0; setp.le.s32 s, $8, 0;
-            and.b32 a, $18, 0xff; and.b32 b, $18, 0xff00;
-            and.b32 c, $18, 0xff0000; and.b32 d, $18, 0xff000000;
-            mov.b32 $0, $9; mov.b32 $1, $10; mov.b32 $2, $11; mov.b32 $3, $12; mov.b32 $4, $17;
-            @p add.s32 $0, $0, $13; @q add.s32 $1, $1, $14;
-            @r add.s32 $2, $2, $15; @s add.s32 $3, $3, $16;
-            @p add.s32 $4, $4, a; @q add.s32 $4, $4, b;
-            @r add.s32 $4, $4, c; @s add.s32 $4, $4, d; }""",
-            "=&r,=&r,=&r,=&r,=&r,r,r,r,r,r,r,r,r,r,r,r,r,r,r",
-            [missing, debt, threshold, spikes, tl.full(spikes.shape, 1 << DECISION, tl.uint8)],
-            dtype=(tl.int32, tl.uint8),
-            is_pure=True,
-            pack=4,
-        )
-    else:  # noqa: RET505
-        fired = missing <= 0
-        return debt + tl.where(fired, threshold, 0), spikes | (fired.to(tl.uint8) << DECISION)
-
-
-@triton.jit
-def receive(debt, factor, packed, SLOT: tl.constexpr, ASM: tl.constexpr):
-    """The debt, less the factor where the input spikes in this slot."""
-    if ASM:
-        # Four neurons at a time, whose packed spikes share a register: each takes a test and a
-        # predicated subtraction. The bit comes as four equal bytes.
-        return tl.inline_asm_elementwise(
-            """{ .reg .pred p, q, r, s; .reg .b32 m, a, b, c, d;
-            and.b32 m, $12, $13; and.b32 a, m, 0xff; and.b32 b, m, 0xff00;
-            and.b32 c, m, 0xff0000; and.b32 d, m, 0xff000000;
-            setp.ne.b32 p, a, 0; setp.ne.b32 q, b, 0; setp.ne.b32 r, c, 0; setp.ne.b32 s, d, 0;
-            mov.b32 $0, $4; mov.b32 $1, $5; mov.b32 $2, $6; mov.b32 $3, $7;
-            @p sub.s32 $0, $0, $8; @q sub.s32 $1, $1, $9;
-            @r sub.s32 $2, $2, $10; @s sub.s32 $3, $3, $11; }""",
-            "=&r,=&r,=&r,=&r,r,r,r,r,r,r,r,r,r,r",
-            [debt, factor, packed, tl.full(packed.shape, 1 << SLOT, tl.uint8)],
-            dtype=tl.int32,
-            is_pure=True,
-            pack=4,
-        )
-    else:  # noqa: RET505
-        return debt - tl.where(((packed >> SLOT) & 1) != 0, factor, 0)
 
 
 @triton.jit
@@ -257,7 +207,7 @@ def _spiking_rows(
         debts = debts + (debt,)  # noqa: RUF005
         trains = trains + (_none(BLOCK_M, PIECES[i], tl.uint8),)  # noqa: RUF005
 
-    for decision in tl.static_range(SLOTS):
+    for decision in tl.static_range(SLOTS if DELAY < SLOTS else 1):
         if decision < SLOTS - DELAY + 1:
             totals = _add_slots(
                 totals, packed, x_ptrs, weights, decision, DELAY, IN, PIECES, BLOCK_K, TAIL, KEPT,
@@ -280,8 +230,11 @@ def _spiking_rows(
             missing = totals[i] * factor + debt
             if EXTRA == 2:
                 missing += extra_totals[i] * extra_factor
-            thresholds = tl.zeros_like(debt) + threshold
-            debt, spikes = decide(missing, debt, thresholds, trains[i], decision, ASM)
+            if DELAY == SLOTS:
+                spikes = spikes_at_once(threshold - missing, threshold, SLOTS, ASM)
+            else:
+                thresholds = tl.zeros_like(debt) + threshold
+                debt, spikes = decide(missing, debt, thresholds, trains[i], decision, ASM)
             owed = owed + (debt,)  # noqa: RUF005
             fired = fired + (spikes,)  # noqa: RUF005
         debts, trains = owed, fired
