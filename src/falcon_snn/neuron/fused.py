@@ -19,13 +19,7 @@ from falcon_snn.neuron.fused_chip import chip_product, group_inputs
 from falcon_snn.neuron.fused_exact import exact_product, fire_currents
 from falcon_snn.neuron.fused_product import spiking_matmul
 from falcon_snn.neuron.fused_wide import wide_spiking_matmul
-from falcon_snn.neuron.layers_torch import (
-    LARGEST_INPUT,
-    added,
-    chip_currents,
-    codes_of,
-    real_features,
-)
+from falcon_snn.neuron.layers_torch import LARGEST_INPUT, added, chip_currents, codes_of
 
 if TYPE_CHECKING:
     from falcon_snn.neuron.layers import AttentionCurve, IntegerNeurons, Pair, Term
@@ -292,7 +286,7 @@ def encode(
     factor: Tensor, neurons: "IntegerNeurons", slots: int, kind: str, border: "Pair",
 ) -> Tensor:  # fmt: skip
     on_gpu = _require_gpu(features)
-    x = real_features(features, lengths, padding).contiguous()
+    x = _padded(features.contiguous(), lengths, padding)
     clips, *size, channels = x.shape
     outputs, *kernel, _ = weight.shape
     lines, pixels = ((size[axis] - kernel[axis]) // stride[axis] + 1 for axis in (0, 1))
@@ -312,6 +306,20 @@ def encode(
     return out
 
 
+def _padded(features: Tensor, lengths: Tensor | None, padding: "Pair") -> Tensor:
+    """As `layers_torch.real_features`, in one pass."""
+    if padding == (0, 0) and lengths is None:
+        return features
+    clips, lines, pixels, channels = features.shape
+    shape = (clips, lines + 2 * padding[0], pixels + 2 * padding[1], channels)
+    out = torch.empty(shape, dtype=features.dtype, device=features.device)
+    kernels.pad_features[(clips, -(-out[0].numel() // 1024))](
+        features, out, lengths, SIZE=(lines, pixels * channels),
+        PADDING=(padding[0], padding[1] * channels), PADDED=lengths is not None, BLOCK=1024,
+    )  # fmt: skip
+    return out
+
+
 def round_inputs(x: Tensor, zero: float, levels: float, largest: float) -> Tensor:
     """Inputs of a source as int8, in one pass."""
     _require_gpu(x)
@@ -325,11 +333,11 @@ def round_inputs(x: Tensor, zero: float, levels: float, largest: float) -> Tenso
 
 
 def pool(packed: Tensor, lengths: Tensor | None) -> Tensor:
-    _require_gpu(packed)
+    on_gpu = _require_gpu(packed)
     clips, tokens, channels = packed.shape
     out = torch.empty(clips, channels, dtype=torch.int32, device=packed.device)
-    kernels.pool_counts[(clips, -(-channels // 32))](
-        packed, out, lengths, tokens, channels, PADDED=lengths is not None,
-        BLOCK_T=1 << (tokens - 1).bit_length(), BLOCK_N=32,
-    )  # fmt: skip
+    tile = tiles.pool_tile(channels)
+    kernels.pool_counts[(clips, -(-channels // tile["BLOCK_N"]))](
+        packed, out, lengths, tokens, channels, PADDED=lengths is not None, ASM=on_gpu, **tile
+    )
     return out

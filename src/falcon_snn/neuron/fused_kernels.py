@@ -168,18 +168,46 @@ def round_inputs(x_ptr, out_ptr, zero, levels, largest, size, BLOCK: tl.constexp
 
 
 @triton.jit
+def pad_features(
+    x_ptr, out_ptr, lengths_ptr, SIZE: tl.constexpr, PADDING: tl.constexpr, PADDED: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Zeros around the features of a clip and in place of its lines from the length on.
+
+    SIZE is (lines, bytes of a line), PADDING how much of each there is on each side.
+    """
+    LINES: tl.constexpr = SIZE[0] + 2 * PADDING[0]
+    WIDTH: tl.constexpr = SIZE[1] + 2 * PADDING[1]
+    clip = tl.program_id(0).to(tl.int64)
+    place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    line, byte = place // WIDTH - PADDING[0], place % WIDTH - PADDING[1]
+    length = SIZE[0]
+    if PADDED:
+        length = tl.minimum(tl.load(lengths_ptr + clip), SIZE[0]).to(tl.int32)
+    inside = (line >= 0) & (line < length) & (byte >= 0) & (byte < SIZE[1])
+    x = tl.load(x_ptr + clip * (SIZE[0] * SIZE[1]) + line * SIZE[1] + byte, mask=inside, other=0)
+    tl.store(out_ptr + clip * (LINES * WIDTH) + place, x, mask=place < LINES * WIDTH)
+
+
+@triton.jit
 def pool_counts(
     x_ptr, out_ptr, lengths_ptr, tokens, channels,
-    PADDED: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_N: tl.constexpr,
+    PADDED: tl.constexpr, ASM: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """Spikes per channel over the real tokens: [clip, token, channel] to [clip, channel]."""
+    """Spikes per channel over the real tokens: [clip, token, channel] to [clip, channel].
+
+    Threads add up tokens on their own; what they share is added once, at the end.
+    """
     clip = tl.program_id(0).to(tl.int64)
     n = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
-    t = tl.arange(0, BLOCK_T)
     length = tokens
     if PADDED:
         length = tl.load(lengths_ptr + clip).to(tl.int32)
-    inside = (t < length)[:, None] & (n < channels)[None, :]
-    x = tl.load(x_ptr + (clip * tokens + t[:, None]) * channels + n[None, :], mask=inside, other=0)
-    sums = tl.sum(first_counts(x, 8).to(tl.int32), axis=0)
-    tl.store(out_ptr + clip * channels + n, sums, mask=n < channels)
+    sums = tl.zeros((BLOCK_T, BLOCK_N), dtype=tl.int32)
+    for first in range(0, length, BLOCK_T):
+        t = first + tl.arange(0, BLOCK_T)
+        inside = (t < length)[:, None] & (n < channels)[None, :]
+        at = (clip * tokens + t[:, None]) * channels + n[None, :]
+        x = tl.load(x_ptr + at, mask=inside, other=0)
+        sums += first_counts(x, 8, ASM).to(tl.int32)
+    tl.store(out_ptr + clip * channels + n, tl.sum(sums, axis=0), mask=n < channels)

@@ -97,6 +97,12 @@ def attention_tile(tokens: int) -> dict[str, int]:
     return {"BLOCK_Q": queries, "BLOCK_T": 64 if tokens > 32 else 32, "num_warps": 4}
 
 
+def pool_tile(channels: int) -> dict[str, int]:
+    """Channels of a program that counts, all of a token if they are not many, and tokens."""
+    across = max(32, min(256, 1 << (channels - 1).bit_length()))
+    return {"BLOCK_T": 4096 // across, "BLOCK_N": across}
+
+
 def chip_tile() -> dict[str, int]:
     """Rows of a program of a layer on a chip with converters, and how it is launched.
 
