@@ -20,16 +20,17 @@ def _codes(scores, slope, offset, table_ptr, head, SIZE: tl.constexpr, ASM: tl.c
     """The map's codes of integer scores, less 128: the table's, though most never read it.
 
     The code is monotone in the score, and table[c] is the smallest score with code c or more. In
-    real numbers it is guess = 2^(slope score - offset), rounded. The edge that lies nearest to the
-    guess is that of code c = round(guess + 1/2), so the code is c or c - 1, and the side of the
-    edge decides. Where rounding may have moved the guess across, the table is asked instead.
+    real numbers it is guess = 2^(slope score - offset), rounded. Where the guess lies so near to
+    the edge between two codes that errors may have moved it across, the edge of the upper one is
+    read from the table and decides.
 
     How far it may move: only guesses of 1/4 and more can come near an edge, and those above _TOP
     are code 255, so the exponent lies in -2..8 and the product with the slope within
     B = |offset| + 8. Slope and offset are rounded three times each (stored, the constant, their
     product with it), their sum twice: the exponent is off by 8 B 2^-24 at the most, the guess by a
-    share of ln 2 times that and 2^-22 for the exponential, and the sum with 1/2 by 2^-16. `doubt`
-    is at least twice all that.
+    share of ln 2 times that and 2^-22 for the exponential. What is added here to the nearest whole
+    number to get the guess is exact, and the edges lie at 1/2: up to `sure` the guess is at least
+    twice all that away from them.
     """
     share = (0.7 * (tl.abs(offset) + 8.0) + 0.5) * 0.00000095367431640625  # 2^-20
     if SIZE <= 256:  # sums of products up to 127^2 stay below 2^22: two plain additions convert
@@ -43,44 +44,48 @@ def _codes(scores, slope, offset, table_ptr, head, SIZE: tl.constexpr, ASM: tl.c
         )
     else:
         guess = tl.exp2(exponent)
-    shifted = guess + 0.5
-    rounded = shifted + _LARGE  # its low bits are c, the rest is a multiple of 256
-    over = shifted - (rounded - _LARGE)
-    doubt = guess * share + 1e-4
+    rounded = guess + _LARGE  # its low bits are the whole number, the rest is a multiple of 256
+    over = guess - (rounded - _LARGE)
+    sure = (0.5 - 1e-4) - guess * share
     bits = rounded.to(tl.int32, bitcast=True)
     table = table_ptr + (head * 257 - _BITS)
     if ASM:
         # The same as below on four codes at a time, which end in one register. Where one of them
-        # is in doubt, which is rare, the table decides all four. (Tiles of loads would go through
+        # is not sure, which is rare, the table decides all four. (Tiles of loads would go through
         # shared memory.) Less 128 is the other top bit.
         return tl.inline_asm_elementwise(
-            """{ .reg .pred p; .reg .b32 a, b, c, d; .reg .f32 f; .reg .b64 t;
-            abs.f32 f, $9; setp.lt.f32 p, f, $13; abs.f32 f, $10; setp.lt.or.f32 p, f, $14, p;
-            abs.f32 f, $11; setp.lt.or.f32 p, f, $15, p;
-            abs.f32 f, $12; setp.lt.or.f32 p, f, $16, p;
-            shr.s32 a, $9, 31; shr.s32 b, $10, 31; shr.s32 c, $11, 31; shr.s32 d, $12, 31;
+            """{ .reg .pred p; .reg .b32 a, b, c, d, e; .reg .f32 f; .reg .b64 t;
+            abs.f32 f, $9; setp.gt.f32 p, f, $13; abs.f32 f, $10; setp.gt.or.f32 p, f, $14, p;
+            abs.f32 f, $11; setp.gt.or.f32 p, f, $15, p;
+            abs.f32 f, $12; setp.gt.or.f32 p, f, $16, p;
+            mov.b32 a, $5; mov.b32 b, $6; mov.b32 c, $7; mov.b32 d, $8;
             @!p bra SURE;
-            mad.wide.s32 t, $5, 4, $17; ld.global.nc.b32 a, [t];
-            mad.wide.s32 t, $6, 4, $18; ld.global.nc.b32 b, [t];
-            mad.wide.s32 t, $7, 4, $19; ld.global.nc.b32 c, [t];
-            mad.wide.s32 t, $8, 4, $20; ld.global.nc.b32 d, [t];
-            set.lt.s32.s32 a, $1, a; set.lt.s32.s32 b, $2, b;
-            set.lt.s32.s32 c, $3, c; set.lt.s32.s32 d, $4, d;
+            set.gt.s32.f32 e, $9, 0f00000000; sub.s32 a, a, e;
+            set.gt.s32.f32 e, $10, 0f00000000; sub.s32 b, b, e;
+            set.gt.s32.f32 e, $11, 0f00000000; sub.s32 c, c, e;
+            set.gt.s32.f32 e, $12, 0f00000000; sub.s32 d, d, e;
+            mad.wide.s32 t, a, 4, $17; ld.global.nc.b32 e, [t];
+            set.lt.s32.s32 e, $1, e; add.s32 a, a, e;
+            mad.wide.s32 t, b, 4, $18; ld.global.nc.b32 e, [t];
+            set.lt.s32.s32 e, $2, e; add.s32 b, b, e;
+            mad.wide.s32 t, c, 4, $19; ld.global.nc.b32 e, [t];
+            set.lt.s32.s32 e, $3, e; add.s32 c, c, e;
+            mad.wide.s32 t, d, 4, $20; ld.global.nc.b32 e, [t];
+            set.lt.s32.s32 e, $4, e; add.s32 d, d, e;
             SURE:
-            add.s32 a, a, $5; add.s32 b, b, $6; add.s32 c, c, $7; add.s32 d, d, $8;
             prmt.b32 a, a, b, 0x0040; prmt.b32 c, c, d, 0x0040; prmt.b32 a, a, c, 0x5410;
             xor.b32 $0, a, 0x80808080; }""",
             "=r,r,r,r,r,r,r,r,r,r,r,r,r,r,r,r,r,l,l,l,l",
-            [scores, bits, over, doubt, table.to(tl.int64)],
+            [scores, bits, over, sure, table.to(tl.int64)],
             dtype=tl.int8,
             is_pure=True,
             pack=4,
         )
     else:  # noqa: RET505
-        unsure = tl.abs(over) < doubt
-        edge = tl.load(table + bits, mask=unsure, other=0)
-        below = tl.where(unsure, scores < edge, over < 0)
-        return (bits - below.to(tl.int32) - 128).to(tl.int8)
+        unsure = tl.abs(over) > sure
+        upper = bits + (unsure & (over > 0)).to(tl.int32)
+        below = unsure & (scores < tl.load(table + upper, mask=unsure, other=0))
+        return (upper - below.to(tl.int32) - 128).to(tl.int8)
 
 
 @triton.jit
