@@ -16,7 +16,7 @@ _TOP = tl.constexpr(7.9957)  # 2^7.9957 = 255.24, which is certainly code 255
 
 
 @triton.jit
-def _codes(scores, slope, offset, table_ptr, head, SIZE: tl.constexpr, ASM: tl.constexpr):
+def _codes(scores, slope, offset, table_ptr, head, ASM: tl.constexpr):
     """The map's codes of integer scores, less 128: the table's, though most never read it.
 
     The code is monotone in the score, and table[c] is the smallest score with code c or more. In
@@ -33,11 +33,7 @@ def _codes(scores, slope, offset, table_ptr, head, SIZE: tl.constexpr, ASM: tl.c
     twice all that away from them.
     """
     share = (0.7 * (tl.abs(offset) + 8.0) + 0.5) * 0.00000095367431640625  # 2^-20
-    if SIZE <= 256:  # sums of products up to 127^2 stay below 2^22: two plain additions convert
-        score = (scores + _BITS).to(tl.float32, bitcast=True) - _LARGE
-    else:
-        score = scores.to(tl.float32)
-    exponent = tl.minimum(score * slope - offset, _TOP)
+    exponent = tl.minimum(scores.to(tl.float32) * slope - offset, _TOP)
     if ASM:  # without the steps that keep numbers below 2^-126, which round to 0 anyway
         guess = tl.inline_asm_elementwise(
             "ex2.approx.ftz.f32 $0, $1;", "=r,r", [exponent], dtype=tl.float32, is_pure=True, pack=1
@@ -120,7 +116,7 @@ def attention(
         v_at = key[:, None] * (HEADS * SIZE) + d[None, :]
         v = tl.load(v_ptr + start + v_at, mask=(key < length)[:, None] & inside[None, :], other=0)
         scores = tl.dot(q, k, out_dtype=tl.int32)
-        codes = _codes(scores, slope, offset, table_ptr, head, SIZE, ASM)
+        codes = _codes(scores, slope, offset, table_ptr, head, ASM)
         counts = first_counts(v, SLOTS, ASM)  # 0 beyond the length, so codes may be anything there
         mixed = tl.dot(codes, counts, mixed, out_dtype=tl.int32)
         ones = tl.full((BLOCK_Q, BLOCK_T), 1, tl.int8)
