@@ -103,9 +103,9 @@ def fire(
         # A single stream is added twice, the second time with factor 0.
         b = others[0] if others else replace(first, factor=torch.zeros_like(first.factor))
         tile = tiles.residual_tile()
-        kernels.residual[tiles.one_each(tile, rows, outputs)](
-            x, b.packed.contiguous(), out, first.factor, b.factor, *constants, outputs,
-            A=patches, B=_patches(b, flat=flat), DELAY=delay, ASM=on_gpu, **geometry, **tile,
+        kernels.residual[tiles.shared(tile, rows, outputs)](
+            x, b.packed.contiguous(), out, first.factor, b.factor, *constants, A=patches,
+            B=_patches(b, flat=flat), OUTPUTS=outputs, DELAY=delay, ASM=on_gpu, **geometry, **tile,
         )  # fmt: skip
         return out
     extra, extra_weight, extra_factor, extra_patches = None, None, None, Patches(0, 0, 0, 0)

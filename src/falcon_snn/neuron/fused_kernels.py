@@ -12,14 +12,6 @@ from falcon_snn.neuron.fused_firing import decide, receive, trains_of
 from falcon_snn.neuron.fused_product import all_weights, chunk_of, first_counts, place_of, within
 
 
-@triton.jit
-def _tile_of(columns, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    """Rows and columns of this program; one axis, since only the first has no limit of 65,535."""
-    across = tl.cdiv(columns, BLOCK_N)
-    m = tl.program_id(0) // across * BLOCK_M + tl.arange(0, BLOCK_M)
-    return m, tl.program_id(0) % across * BLOCK_N + tl.arange(0, BLOCK_N)
-
-
 @triton.jit(do_not_specialize=["rows"])
 def quantised_matmul(
     x_ptr, w_ptr, out_ptr, factor_ptr, bias_ptr, shift_ptr, rows,
@@ -55,39 +47,41 @@ def quantised_matmul(
 @triton.jit(do_not_specialize=["rows"])
 def residual(
     a_ptr, b_ptr, out_ptr, factor_a_ptr, factor_b_ptr, static_ptr, initial_ptr, threshold_ptr,
-    rows, channels, MAP: tl.constexpr, A: tl.constexpr, B: tl.constexpr, OUT: tl.constexpr,
-    SLOTS: tl.constexpr, DELAY: tl.constexpr, ASM: tl.constexpr, BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr,
+    rows, MAP: tl.constexpr, A: tl.constexpr, B: tl.constexpr, OUT: tl.constexpr,
+    OUTPUTS: tl.constexpr, SLOTS: tl.constexpr, DELAY: tl.constexpr, ASM: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     """Two packed streams, slot by slot, each with its integer factor, then SN_delta.
 
     A, B and OUT say where rows lie, see `place_of`. The debt is what the membrane lacks to the
-    threshold.
+    threshold. What belongs to a channel is loaded once and serves many tiles of rows.
     """
-    m, n = _tile_of(channels, BLOCK_M, BLOCK_N)
-    inside = (m < rows)[:, None] & (n < channels)[None, :]
-    a_at = place_of(m, MAP, A)[:, None] + n[None, :]
-    b_at = place_of(m, MAP, B)[:, None] + n[None, :]
-    a = tl.load(a_ptr + a_at, mask=inside, other=0)
-    b = tl.load(b_ptr + b_at, mask=inside, other=0)
-    in_channels = n < channels
-    factor_a = tl.load(factor_a_ptr + n, mask=in_channels, other=0)[None, :]
-    factor_b = tl.load(factor_b_ptr + n, mask=in_channels, other=0)[None, :]
-    static = tl.load(static_ptr + n, mask=in_channels, other=0)[None, :]
-    threshold = tl.load(threshold_ptr + n, mask=in_channels, other=1 << 30)[None, :]
-    initial = tl.load(initial_ptr + n, mask=in_channels, other=0)[None, :]
+    ACROSS: tl.constexpr = (OUTPUTS + BLOCK_N - 1) // BLOCK_N
+    n = tl.program_id(0) % ACROSS * BLOCK_N + tl.arange(0, BLOCK_N)
+    in_outputs = within(n, OUTPUTS, OUTPUTS % BLOCK_N == 0)
+    factor_a = tl.load(factor_a_ptr + n, mask=in_outputs, other=0)[None, :]
+    factor_b = tl.load(factor_b_ptr + n, mask=in_outputs, other=0)[None, :]
+    static = tl.load(static_ptr + n, mask=in_outputs, other=0)[None, :]
+    threshold = tl.load(threshold_ptr + n, mask=in_outputs, other=1 << 30)[None, :]
+    initial = tl.load(initial_ptr + n, mask=in_outputs, other=0)[None, :]
     zero = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32)
     factor_a, factor_b, thresholds = zero + factor_a, zero + factor_b, zero + threshold
-    debt = thresholds - initial
-    spikes = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.uint8)
-    for slot in tl.static_range(SLOTS + DELAY - 1):
-        if slot < SLOTS:
-            debt = receive(debt - static, factor_a, a, slot, ASM)
-            debt = receive(debt, factor_b, b, slot, ASM)
-        if slot >= DELAY - 1:
-            debt, spikes = decide(debt, debt, thresholds, spikes, slot - DELAY + 1, ASM)
-    out = out_ptr + place_of(m, MAP, OUT)[:, None] + n[None, :]
-    tl.store(out, spikes, mask=inside)
+    first = tl.program_id(0) // ACROSS * BLOCK_M
+    for at in tl.range(first, rows, tl.num_programs(0) // ACROSS * BLOCK_M, num_stages=1):
+        m = at + tl.arange(0, BLOCK_M)
+        inside = (m < rows)[:, None] & in_outputs[None, :]
+        a = tl.load(a_ptr + place_of(m, MAP, A)[:, None] + n[None, :], mask=inside, other=0)
+        b = tl.load(b_ptr + place_of(m, MAP, B)[:, None] + n[None, :], mask=inside, other=0)
+        debt = thresholds - initial
+        spikes = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.uint8)
+        for slot in tl.static_range(SLOTS + DELAY - 1):
+            if slot < SLOTS:
+                debt = receive(debt - static, factor_a, a, slot, ASM)
+                debt = receive(debt, factor_b, b, slot, ASM)
+            if slot >= DELAY - 1:
+                debt, spikes = decide(debt, debt, thresholds, spikes, slot - DELAY + 1, ASM)
+        out = out_ptr + place_of(m, MAP, OUT)[:, None] + n[None, :]
+        tl.store(out, spikes, mask=inside)
 
 
 @triton.jit(do_not_specialize=["rows"])
