@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from falcon_snn.network.operations.source import LARGEST, Source
-from falcon_snn.neuron import fused, fused_tiles, layers
+from falcon_snn.neuron import fused, layers
 from falcon_snn.neuron.layers import AttentionCurve, IntegerNeurons, Term
 from falcon_snn.neuron.packed import count, pack
 
@@ -229,26 +229,6 @@ def test_linear_agrees(
 def test_linear_agrees_on_falcon_shapes(inputs: int, outputs: int, delay: int) -> None:
     draw = Draw(inputs + delay)
     check_agreement([draw.linear(130, inputs, outputs)], draw.neurons(outputs), 7, delay)
-
-
-@pytest.mark.parametrize("delay", [1, 7])
-@pytest.mark.parametrize("kinds", ["p", "ps", "pp"])
-@pytest.mark.parametrize("outputs", [24, 33, 48, 61, 80, 96, 112, 157])
-def test_outputs_in_pieces_agree(outputs: int, kinds: str, delay: int) -> None:
-    """One power of two or several, full or not; some programs have fewer outputs than others."""
-    draw = Draw(outputs + delay)
-    terms = [draw.linear(70, inputs, outputs) for inputs in (150, 40)[: kinds.count("p")]]
-    if "s" in kinds:
-        spikes, factor = draw.spikes(70, 1, 1, outputs), draw.integers(-60_000, 90_000, outputs)
-        terms.append(Term(spikes, factor))
-    check_agreement(terms, draw.neurons(outputs), 7, delay)
-
-
-def test_pieces_hold_the_outputs() -> None:
-    for outputs in range(1, 200):
-        *others, last = fused_tiles.pieces(outputs)
-        assert sum(others) < outputs <= sum(others) + last < outputs + 16
-        assert {*others, last} <= {16, 32, 64}
 
 
 def test_two_wide_products_agree() -> None:

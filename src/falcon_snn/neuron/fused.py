@@ -254,11 +254,12 @@ def codes(term: "Term", bias: Tensor, shift: Tensor, first: int) -> Tensor:
     out = torch.empty(term.shape, dtype=torch.int8, device=term.packed.device)
     outputs, patches = out.shape[3], _patches(term, flat=True)
     rows = out.numel() // outputs
-    tile = tiles.product_tile(patches.inputs, outputs)
+    tile = tiles.spiking_tile(patches.inputs, outputs)
     del tile["KEPT"]  # each byte is needed once
     kernels.quantised_matmul[tiles.shared(tile, rows, outputs)](
         term.packed.contiguous(), term.weight.contiguous(), out, term.factor, bias, shift, rows,
         IN=patches, OUTPUTS=outputs, FIRST=first, ASM=on_gpu,
+        PIECES=tiles.pieces(min(tile["BLOCK_N"], outputs)),
         TAIL=tiles.tail(patches.inputs, tile["BLOCK_K"], tiles.CHUNK), **tile,
     )  # fmt: skip
     return out

@@ -9,39 +9,59 @@ import triton
 import triton.language as tl
 
 from falcon_snn.neuron.fused_firing import decide, receive, trains_of
-from falcon_snn.neuron.fused_product import all_weights, chunk_of, first_counts, place_of, within
+from falcon_snn.neuron.fused_product import (
+    all_weights,
+    chunk_of,
+    first_counts,
+    no_sums,
+    place_of,
+    within,
+)
 
 
 @triton.jit(do_not_specialize=["rows"])
 def quantised_matmul(
     x_ptr, w_ptr, out_ptr, factor_ptr, bias_ptr, shift_ptr, rows,
     IN: tl.constexpr, OUTPUTS: tl.constexpr, FIRST: tl.constexpr, ASM: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, TAIL: tl.constexpr,
-    STAGES: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, PIECES: tl.constexpr,
+    TAIL: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Q and K: counts of the first slots times weights, codes (factor S + bias) >> shift.
 
-    IN is `fused.Patches`. As in `spiking_matmul`, a program's weights serve many tiles of rows.
+    IN is `fused.Patches`. As in `spiking_matmul`, a program's weights serve many tiles of rows, and
+    counts serve all PIECES of its BLOCK_N outputs.
     """
     ACROSS: tl.constexpr = (OUTPUTS + BLOCK_N - 1) // BLOCK_N
-    n = tl.program_id(0) % ACROSS * BLOCK_N + tl.arange(0, BLOCK_N)
-    in_outputs = within(n, OUTPUTS, OUTPUTS % BLOCK_N == 0)
-    weights = all_weights(w_ptr, n, in_outputs, IN, BLOCK_K, TAIL)
-    factor = tl.load(factor_ptr + n, mask=in_outputs, other=0)[None, :]
-    bias = tl.load(bias_ptr + n, mask=in_outputs, other=0)[None, :]
-    shift = tl.load(shift_ptr + n, mask=in_outputs, other=0)[None, :]
+    begin = tl.program_id(0) % ACROSS * BLOCK_N
+    weights, columns = (), ()
+    for i in tl.static_range(len(PIECES)):
+        n = begin + tl.arange(0, PIECES[i])
+        begin += PIECES[i]
+        in_outputs = within(n, OUTPUTS, OUTPUTS % BLOCK_N == 0)
+        w = all_weights(w_ptr, n, in_outputs, IN, BLOCK_K, TAIL)
+        weights = weights + (w,)  # noqa: RUF005
+        factor = tl.load(factor_ptr + n, mask=in_outputs, other=0)[None, :]
+        bias = tl.load(bias_ptr + n, mask=in_outputs, other=0)[None, :]
+        shift = tl.load(shift_ptr + n, mask=in_outputs, other=0)[None, :]
+        columns = columns + ((n, in_outputs, factor, bias, shift),)  # noqa: RUF005
     first = tl.program_id(0) // ACROSS * BLOCK_M
     for at in tl.range(first, rows, tl.num_programs(0) // ACROSS * BLOCK_M, num_stages=STAGES):
         m = at + tl.arange(0, BLOCK_M)
         x_ptrs = x_ptr + tl.where(m < rows, m, 0).to(tl.int64) * IN[0]
-        total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32)
+        totals = no_sums(BLOCK_M, PIECES)
         for chunk in tl.static_range(IN[4] // BLOCK_K + (TAIL > 0)):
             x = chunk_of(x_ptrs, chunk, IN[4], IN[5], IN[6], BLOCK_K, TAIL, False)
-            total = tl.dot(first_counts(x, FIRST, ASM), weights[chunk], total, out_dtype=tl.int32)
-        code = (total * factor + bias) >> shift
-        code = tl.minimum(tl.maximum(code, -127), 127)
-        out = out_ptr + m.to(tl.int64)[:, None] * OUTPUTS + n[None, :]
-        tl.store(out, code.to(tl.int8), mask=(m < rows)[:, None] & in_outputs[None, :])
+            counts, added = first_counts(x, FIRST, ASM), ()
+            for i in tl.static_range(len(PIECES)):
+                total = tl.dot(counts, weights[i][chunk], totals[i], out_dtype=tl.int32)
+                added = added + (total,)  # noqa: RUF005
+            totals = added
+        for i in tl.static_range(len(PIECES)):
+            n, in_outputs, factor, bias, shift = columns[i]
+            code = (totals[i] * factor + bias) >> shift
+            code = tl.minimum(tl.maximum(code, -127), 127)
+            out = out_ptr + m.to(tl.int64)[:, None] * OUTPUTS + n[None, :]
+            tl.store(out, code.to(tl.int8), mask=(m < rows)[:, None] & in_outputs[None, :])
 
 
 @triton.jit(do_not_specialize=["rows"])

@@ -163,7 +163,7 @@ def _none(BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, KIND: tl.constexpr):
 
 
 @triton.jit
-def _no_sums(BLOCK_M: tl.constexpr, PIECES: tl.constexpr):
+def no_sums(BLOCK_M: tl.constexpr, PIECES: tl.constexpr):
     """Zeros for each piece."""
     totals = ()
     for i in tl.static_range(len(PIECES)):
@@ -188,11 +188,11 @@ def _spiking_rows(
     packed, extra_packed = (), ()
     if KEPT:
         packed = _all_bytes(x_ptrs, IN, BLOCK_K, TAIL)
-    totals = _no_sums(BLOCK_M, PIECES)
+    totals = no_sums(BLOCK_M, PIECES)
     if EXTRA > 0:
         extra_ptrs = extra_ptr + place_of(row, MAP, EXTRA_IN)
     if EXTRA == 2:
-        extra_totals = _no_sums(BLOCK_M, PIECES)
+        extra_totals = no_sums(BLOCK_M, PIECES)
         if KEPT:
             extra_packed = _all_bytes(extra_ptrs, EXTRA_IN, BLOCK_K, EXTRA_TAIL)
     debts, trains, extras = (), (), ()

@@ -45,7 +45,7 @@ def product_tile(inputs: int, outputs: int) -> dict[str, int]:
 
 
 def spiking_tile(inputs: int, outputs: int) -> dict[str, int]:
-    """The same for a product that fires, whose programs take their outputs in pieces.
+    """The same for a product of spikes, whose programs take their outputs in pieces.
 
     More outputs at once unpack the spikes less often; 80 are what the registers hold.
     """
