@@ -47,12 +47,14 @@ def product_tile(inputs: int, outputs: int) -> dict[str, int]:
 def spiking_tile(inputs: int, outputs: int) -> dict[str, int]:
     """The same for a product of spikes, whose programs take their outputs in pieces.
 
-    More outputs at once unpack the spikes less often; 80 are what the registers hold.
+    More outputs at once unpack the spikes less often: 64, since a last tile of fewer pieces is not
+    half empty, and 80 where few packed inputs leave the registers for them.
     """
     tile = product_tile(inputs, outputs)
-    widths = [width for width in (80, 48) if outputs % width == 0]
-    if widths and tile["BLOCK_N"] == 32 and inputs <= _KEPT_INPUTS // 2:
-        tile |= {"BLOCK_N": widths[0], "BLOCK_K": 128, "STAGES": 3 if inputs < 256 else 2}
+    if tile["BLOCK_N"] < 64 and inputs <= _KEPT_INPUTS:
+        few = inputs < 256
+        widths = [width for width in (80, 48) if few and outputs % width == 0]
+        tile |= {"BLOCK_N": (*widths, 64)[0], "BLOCK_K": 128, "STAGES": 3 if few else 2}
     return tile
 
 
