@@ -124,7 +124,7 @@ def fire(
         grid = tiles.one_each(wide, rows, outputs)
         wide_spiking_matmul[grid](*tensors, *constants, **geometry, **wide)
         return out
-    tile = tiles.spiking_tile(inputs, outputs)
+    tile = tiles.spiking_tile(inputs, outputs, alone=not others)
     spiking_matmul[tiles.shared(tile, rows, outputs)](
         *tensors, *constants,
         PIECES=tiles.pieces(tile["BLOCK_N"]), LAST=tiles.pieces(outputs % tile["BLOCK_N"]),

@@ -44,16 +44,16 @@ def product_tile(inputs: int, outputs: int) -> dict[str, int]:
     return tile | {"BLOCK_M": 128, "BLOCK_K": 256, "num_warps": 8}
 
 
-def spiking_tile(inputs: int, outputs: int) -> dict[str, int]:
+def spiking_tile(inputs: int, outputs: int, *, alone: bool = True) -> dict[str, int]:
     """The same for a product of spikes, whose programs take their outputs in pieces.
 
     More outputs at once unpack the spikes less often: 64, since a last tile of fewer pieces is not
-    half empty, and 80 where few packed inputs leave the registers for them.
+    half empty, and 80 where few packed inputs, and no second stream, leave the registers for them.
     """
     tile = product_tile(inputs, outputs)
     if tile["BLOCK_N"] < 64 and inputs <= _KEPT_INPUTS:
         few = inputs < 256
-        widths = [width for width in (80, 48) if few and outputs % width == 0]
+        widths = [width for width in (80, 48) if few and alone and outputs % width == 0]
         tile |= {"BLOCK_N": (*widths, 64)[0], "BLOCK_K": 128, "STAGES": 3 if few else 2}
     return tile
 
