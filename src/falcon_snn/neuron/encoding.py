@@ -26,6 +26,13 @@ def encoding_table(slots: int, kind: str) -> tuple[int, ...]:
     raise FalconError(f"unknown encoding '{kind}'; choose one of {', '.join(ENCODINGS)}")
 
 
+def train_words(slots: int, kind: str) -> tuple[int, int]:
+    """The bytes of the counts 0..3 and 4..7, each four as one number; beyond T they stay T's."""
+    table = encoding_table(slots, kind)
+    trains = [table[min(count, slots)] for count in range(8)]
+    return int.from_bytes(trains[:4], "little"), int.from_bytes(trains[4:], "little")
+
+
 def check_slots(slots: int) -> None:
     """Packed trains have up to eight slots."""
     if not 1 <= slots <= MAX_SLOTS:

@@ -13,13 +13,13 @@ from falcon_snn.neuron import fused_kernels as kernels
 from falcon_snn.neuron import fused_tiles as tiles
 from falcon_snn.neuron.analog import CHIP_TILE, PIECE, AnalogArray
 from falcon_snn.neuron.converter import FINEST
+from falcon_snn.neuron.encoding import train_words
 from falcon_snn.neuron.fused_attention import attention as attention_kernel
 from falcon_snn.neuron.fused_chip import chip_product, group_inputs
 from falcon_snn.neuron.fused_exact import code_currents, exact_product, fire_currents
 from falcon_snn.neuron.fused_product import spiking_matmul
 from falcon_snn.neuron.fused_wide import wide_spiking_matmul
-from falcon_snn.neuron.layers_torch import LARGEST_INPUT, chip_currents, real_features
-from falcon_snn.neuron.packed import encoding_tensor
+from falcon_snn.neuron.layers_torch import LARGEST_INPUT, chip_currents
 
 if TYPE_CHECKING:
     from falcon_snn.neuron.layers import AttentionCurve, IntegerNeurons, Pair, Term
@@ -103,9 +103,9 @@ def fire(
         # A single stream is added twice, the second time with factor 0.
         b = others[0] if others else replace(first, factor=torch.zeros_like(first.factor))
         tile = tiles.residual_tile()
-        kernels.residual[tiles.one_each(tile, rows, outputs)](
-            x, b.packed.contiguous(), out, first.factor, b.factor, *constants, outputs,
-            A=patches, B=_patches(b, flat=flat), DELAY=delay, ASM=on_gpu, **geometry, **tile,
+        kernels.residual[tiles.shared(tile, rows, outputs)](
+            x, b.packed.contiguous(), out, first.factor, b.factor, *constants, A=patches,
+            B=_patches(b, flat=flat), OUTPUTS=outputs, DELAY=delay, ASM=on_gpu, **geometry, **tile,
         )  # fmt: skip
         return out
     extra, extra_weight, extra_factor, extra_patches = None, None, None, Patches(0, 0, 0, 0)
@@ -124,9 +124,10 @@ def fire(
         grid = tiles.one_each(wide, rows, outputs)
         wide_spiking_matmul[grid](*tensors, *constants, **geometry, **wide)
         return out
-    tile = tiles.product_tile(inputs, outputs)
+    tile = tiles.spiking_tile(inputs, outputs, alone=not others)
     spiking_matmul[tiles.shared(tile, rows, outputs)](
-        *tensors, *constants, TAIL_N=tiles.tail(outputs, tile["BLOCK_N"], 16),
+        *tensors, *constants,
+        PIECES=tiles.pieces(tile["BLOCK_N"]), LAST=tiles.pieces(outputs % tile["BLOCK_N"]),
         TAIL_K=tiles.tail(patches.inputs, tile["BLOCK_K"], tiles.CHUNK),
         EXTRA_TAIL_K=tiles.tail(extra_patches.inputs, tile["BLOCK_K"], tiles.CHUNK),
         **geometry, **tile,
@@ -259,11 +260,12 @@ def codes(term: "Term", bias: Tensor, shift: Tensor, first: int) -> Tensor:
     out = torch.empty(shape, dtype=torch.int8, device=term.packed.device)
     outputs, patches = out.shape[3], _patches(term, flat=True)
     rows = out.numel() // outputs
-    tile = tiles.product_tile(patches.inputs, outputs)
+    tile = tiles.spiking_tile(patches.inputs, outputs)
     del tile["KEPT"]  # each byte is needed once
     kernels.quantised_matmul[tiles.shared(tile, rows, outputs)](
         term.packed.contiguous(), term.weight.contiguous(), out, term.factor, bias, shift, rows,
         IN=patches, OUTPUTS=outputs, FIRST=first, ASM=on_gpu,
+        PIECES=tiles.pieces(min(tile["BLOCK_N"], outputs)),
         TAIL=tiles.tail(patches.inputs, tile["BLOCK_K"], tiles.CHUNK), **tile,
     )  # fmt: skip
     return out
@@ -291,7 +293,7 @@ def encode(
     factor: Tensor, neurons: "IntegerNeurons", slots: int, kind: str, border: "Pair",
 ) -> Tensor:  # fmt: skip
     on_gpu = _require_gpu(features)
-    x = real_features(features, lengths, padding).contiguous()
+    x = _padded(features.contiguous(), lengths, padding)
     clips, *size, channels = x.shape
     outputs, *kernel, _ = weight.shape
     lines, pixels = ((size[axis] - kernel[axis]) // stride[axis] + 1 for axis in (0, 1))
@@ -303,10 +305,24 @@ def encode(
     tile, rows = tiles.encode_tile(taps, outputs), clips * lines * pixels
     kernels.encode[tiles.shared(tile, rows, outputs)](
         x, weight.contiguous(), out, factor, neurons.static, neurons.initial, neurons.threshold,
-        encoding_tensor(slots, kind, x.device), lengths, rows, MAP=(lines, pixels), IN=patches,
-        OUT=places, OUTPUTS=outputs, SLOTS=slots, AT_ONCE=kind == "first",
+        lengths, rows, MAP=(lines, pixels), IN=patches, OUT=places, OUTPUTS=outputs, SLOTS=slots,
+        TRAINS=train_words(slots, kind),
         NEEDS=(stride[0], kernel[0] - 2 * padding[0]), PADDED=lengths is not None, ASM=on_gpu,
         TAIL=tiles.tail(taps, tile["BLOCK_K"], tiles.CHUNK), **tile,
+    )  # fmt: skip
+    return out
+
+
+def _padded(features: Tensor, lengths: Tensor | None, padding: "Pair") -> Tensor:
+    """As `layers_torch.real_features`, in one pass."""
+    if padding == (0, 0) and lengths is None:
+        return features
+    clips, lines, pixels, channels = features.shape
+    shape = (clips, lines + 2 * padding[0], pixels + 2 * padding[1], channels)
+    out = torch.empty(shape, dtype=features.dtype, device=features.device)
+    kernels.pad_features[(clips, -(-out[0].numel() // 1024))](
+        features, out, lengths, SIZE=(lines, pixels * channels),
+        PADDING=(padding[0], padding[1] * channels), PADDED=lengths is not None, BLOCK=1024,
     )  # fmt: skip
     return out
 
@@ -324,11 +340,11 @@ def round_inputs(x: Tensor, zero: float, levels: float, largest: float) -> Tenso
 
 
 def pool(packed: Tensor, lengths: Tensor | None) -> Tensor:
-    _require_gpu(packed)
+    on_gpu = _require_gpu(packed)
     clips, tokens, channels = packed.shape
     out = torch.empty(clips, channels, dtype=torch.int32, device=packed.device)
-    kernels.pool_counts[(clips, -(-channels // 32))](
-        packed, out, lengths, tokens, channels, PADDED=lengths is not None,
-        BLOCK_T=1 << (tokens - 1).bit_length(), BLOCK_N=32,
-    )  # fmt: skip
+    tile = tiles.pool_tile(channels)
+    kernels.pool_counts[(clips, -(-channels // tile["BLOCK_N"]))](
+        packed, out, lengths, tokens, channels, PADDED=lengths is not None, ASM=on_gpu, **tile
+    )
     return out

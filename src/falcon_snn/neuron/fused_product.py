@@ -11,6 +11,8 @@ needs T - delay + 1 products: the slots before the first decision are summed as 
 import triton
 import triton.language as tl
 
+from falcon_snn.neuron.fused_firing import decide, spikes_at_once
+
 
 @triton.jit
 def slot_spikes(packed, SLOT: tl.constexpr, ASM: tl.constexpr):
@@ -73,58 +75,6 @@ def within(index, LIMIT: tl.constexpr, WHOLE: tl.constexpr):
 
 
 @triton.jit
-def decide(missing, debt, threshold, spikes, DECISION: tl.constexpr, ASM: tl.constexpr):
-    """One decision: a neuron that misses nothing spikes and owes one threshold more."""
-    if ASM:
-        # Four neurons at a time, their spikes in one register: each takes a comparison and two
-        # predicated additions. The bit comes as four equal bytes.
-        return tl.inline_asm_elementwise(
-            """{ .reg .pred p, q, r, s; .reg .b32 a, b, c, d;
-            setp.le.s32 p, $5, 0; setp.le.s32 q, $6, 0;
-            setp.le.s32 r, $7, 0; setp.le.s32 s, $8, 0;
-            and.b32 a, $18, 0xff; and.b32 b, $18, 0xff00;
-            and.b32 c, $18, 0xff0000; and.b32 d, $18, 0xff000000;
-            mov.b32 $0, $9; mov.b32 $1, $10; mov.b32 $2, $11; mov.b32 $3, $12; mov.b32 $4, $17;
-            @p add.s32 $0, $0, $13; @q add.s32 $1, $1, $14;
-            @r add.s32 $2, $2, $15; @s add.s32 $3, $3, $16;
-            @p add.s32 $4, $4, a; @q add.s32 $4, $4, b;
-            @r add.s32 $4, $4, c; @s add.s32 $4, $4, d; }""",
-            "=&r,=&r,=&r,=&r,=&r,r,r,r,r,r,r,r,r,r,r,r,r,r,r",
-            [missing, debt, threshold, spikes, tl.full(spikes.shape, 1 << DECISION, tl.uint8)],
-            dtype=(tl.int32, tl.uint8),
-            is_pure=True,
-            pack=4,
-        )
-    else:  # noqa: RET505
-        fired = missing <= 0
-        return debt + tl.where(fired, threshold, 0), spikes | (fired.to(tl.uint8) << DECISION)
-
-
-@triton.jit
-def receive(debt, factor, packed, SLOT: tl.constexpr, ASM: tl.constexpr):
-    """The debt, less the factor where the input spikes in this slot."""
-    if ASM:
-        # Four neurons at a time, whose packed spikes share a register: each takes a test and a
-        # predicated subtraction. The bit comes as four equal bytes.
-        return tl.inline_asm_elementwise(
-            """{ .reg .pred p, q, r, s; .reg .b32 m, a, b, c, d;
-            and.b32 m, $12, $13; and.b32 a, m, 0xff; and.b32 b, m, 0xff00;
-            and.b32 c, m, 0xff0000; and.b32 d, m, 0xff000000;
-            setp.ne.b32 p, a, 0; setp.ne.b32 q, b, 0; setp.ne.b32 r, c, 0; setp.ne.b32 s, d, 0;
-            mov.b32 $0, $4; mov.b32 $1, $5; mov.b32 $2, $6; mov.b32 $3, $7;
-            @p sub.s32 $0, $0, $8; @q sub.s32 $1, $1, $9;
-            @r sub.s32 $2, $2, $10; @s sub.s32 $3, $3, $11; }""",
-            "=&r,=&r,=&r,=&r,r,r,r,r,r,r,r,r,r,r",
-            [debt, factor, packed, tl.full(packed.shape, 1 << SLOT, tl.uint8)],
-            dtype=tl.int32,
-            is_pure=True,
-            pack=4,
-        )
-    else:  # noqa: RET505
-        return debt - tl.where(((packed >> SLOT) & 1) != 0, factor, 0)
-
-
-@triton.jit
 def _inputs(
     CHUNK: tl.constexpr, INPUTS: tl.constexpr, BLOCK_K: tl.constexpr, TAIL: tl.constexpr
 ):  # fmt: skip
@@ -180,11 +130,11 @@ def _all_bytes(x_ptrs, IN: tl.constexpr, BLOCK_K: tl.constexpr, TAIL: tl.constex
 
 @triton.jit
 def _add_slots(
-    total, packed, x_ptrs, weights, DECISION: tl.constexpr, DELAY: tl.constexpr,
-    IN: tl.constexpr, BLOCK_K: tl.constexpr, TAIL: tl.constexpr, KEPT: tl.constexpr,
-    ASM: tl.constexpr,
+    totals, packed, x_ptrs, weights, DECISION: tl.constexpr, DELAY: tl.constexpr,
+    IN: tl.constexpr, PIECES: tl.constexpr, BLOCK_K: tl.constexpr, TAIL: tl.constexpr,
+    KEPT: tl.constexpr, ASM: tl.constexpr,
 ):  # fmt: skip
-    """The running sum with the slots that this decision adds, with the wrong sign."""
+    """The running sums with the slots that this decision adds, with the wrong sign."""
     for chunk in tl.static_range(IN[4] // BLOCK_K + (TAIL > 0)):
         if KEPT:
             x = packed[chunk]
@@ -194,66 +144,104 @@ def _add_slots(
             spiked = first_counts(x, DELAY, ASM)
         else:
             spiked = slot_spikes(x, DECISION + DELAY - 1, ASM)
-        total = tl.dot(spiked, weights[chunk], total, out_dtype=tl.int32)
+        added = ()
+        for i in tl.static_range(len(PIECES)):
+            total = tl.dot(spiked, weights[i][chunk], totals[i], out_dtype=tl.int32)
+            added = added + (total,)  # noqa: RUF005
+        totals = added
     if DECISION == 0 and DELAY > 1:
-        total = -total
-    return total
+        added = ()
+        for i in tl.static_range(len(PIECES)):
+            added = added + (-totals[i],)  # noqa: RUF005
+        totals = added
+    return totals
+
+
+@triton.jit
+def _none(BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, KIND: tl.constexpr):
+    return tl.zeros((BLOCK_M, BLOCK_N), dtype=KIND)
+
+
+@triton.jit
+def no_sums(BLOCK_M: tl.constexpr, PIECES: tl.constexpr):
+    """Zeros for each piece."""
+    totals = ()
+    for i in tl.static_range(len(PIECES)):
+        totals = totals + (_none(BLOCK_M, PIECES[i], tl.int32),)  # noqa: RUF005
+    return totals
 
 
 @triton.jit
 def _spiking_rows(
-    x_ptr, extra_ptr, out_ptr, weights, extra_weights, factor, extra_factor, static, threshold,
-    first_debt, m, n, in_outputs, rows,
+    x_ptr, extra_ptr, out_ptr, weights, extra_weights, columns, m, rows,
     MAP: tl.constexpr, IN: tl.constexpr, EXTRA_IN: tl.constexpr, OUT: tl.constexpr,
     EXTRA: tl.constexpr, SLOTS: tl.constexpr, DELAY: tl.constexpr, ASM: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, TAIL: tl.constexpr,
+    BLOCK_M: tl.constexpr, PIECES: tl.constexpr, BLOCK_K: tl.constexpr, TAIL: tl.constexpr,
     EXTRA_TAIL: tl.constexpr, KEPT: tl.constexpr,
 ):  # fmt: skip
     """A tile of rows, from packed bytes to packed bytes."""
     m += tl.arange(0, BLOCK_M)
     in_rows = m < rows
-    x_ptrs = x_ptr + place_of(tl.where(in_rows, m, 0), MAP, IN)
+    row = tl.where(in_rows, m, 0)
+    x_ptrs = x_ptr + place_of(row, MAP, IN)
+    out_ptrs = out_ptr + place_of(row, MAP, OUT)
     packed, extra_packed = (), ()
     if KEPT:
         packed = _all_bytes(x_ptrs, IN, BLOCK_K, TAIL)
-    total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32)
-    debt = total + first_debt
-    thresholds = total + threshold
-    spikes = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.uint8)
+    totals = no_sums(BLOCK_M, PIECES)
     if EXTRA > 0:
-        extra_ptrs = extra_ptr + place_of(tl.where(in_rows, m, 0), MAP, EXTRA_IN)
-    if EXTRA == 1:
-        mask = in_rows[:, None] & in_outputs[None, :]
-        extra = tl.load(extra_ptrs[:, None] + n[None, :], mask=mask, other=0)
-        debt -= extra_factor * first_counts(extra, DELAY).to(tl.int32)
+        extra_ptrs = extra_ptr + place_of(row, MAP, EXTRA_IN)
     if EXTRA == 2:
-        extra_total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32)
+        extra_totals = no_sums(BLOCK_M, PIECES)
         if KEPT:
             extra_packed = _all_bytes(extra_ptrs, EXTRA_IN, BLOCK_K, EXTRA_TAIL)
+    debts, trains, extras = (), (), ()
+    for i in tl.static_range(len(PIECES)):
+        n, in_outputs, _, extra_factor, _, _, first_debt = columns[i]
+        debt = totals[i] + first_debt
+        if EXTRA == 1:
+            mask = in_rows[:, None] & in_outputs[None, :]
+            extra = tl.load(extra_ptrs[:, None] + n[None, :], mask=mask, other=0)
+            extras = extras + (extra,)  # noqa: RUF005
+            debt -= extra_factor * first_counts(extra, DELAY).to(tl.int32)
+        debts = debts + (debt,)  # noqa: RUF005
+        trains = trains + (_none(BLOCK_M, PIECES[i], tl.uint8),)  # noqa: RUF005
 
-    for decision in tl.static_range(SLOTS):
+    for decision in tl.static_range(SLOTS if DELAY < SLOTS else 1):
         if decision < SLOTS - DELAY + 1:
-            total = _add_slots(
-                total, packed, x_ptrs, weights, decision, DELAY, IN, BLOCK_K, TAIL, KEPT, ASM
-            )
+            totals = _add_slots(
+                totals, packed, x_ptrs, weights, decision, DELAY, IN, PIECES, BLOCK_K, TAIL, KEPT,
+                ASM,
+            )  # fmt: skip
             if EXTRA == 2:
-                extra_total = _add_slots(
-                    extra_total, extra_packed, extra_ptrs, extra_weights, decision, DELAY,
-                    EXTRA_IN, BLOCK_K, EXTRA_TAIL, KEPT, ASM,
+                extra_totals = _add_slots(
+                    extra_totals, extra_packed, extra_ptrs, extra_weights, decision, DELAY,
+                    EXTRA_IN, PIECES, BLOCK_K, EXTRA_TAIL, KEPT, ASM,
                 )  # fmt: skip
-            if decision > 0:
+        owed, fired = (), ()
+        for i in tl.static_range(len(PIECES)):
+            _, _, factor, extra_factor, static, threshold, _ = columns[i]
+            debt = debts[i]
+            if decision > 0 and decision < SLOTS - DELAY + 1:
                 debt -= static
                 if EXTRA == 1:
-                    slot = (extra >> (decision + DELAY - 1)) & 1
+                    slot = (extras[i] >> (decision + DELAY - 1)) & 1
                     debt -= extra_factor * slot.to(tl.int32)
-        missing = total * factor + debt
-        if EXTRA == 2:
-            missing += extra_total * extra_factor
-        debt, spikes = decide(missing, debt, thresholds, spikes, decision, ASM)
+            missing = totals[i] * factor + debt
+            if EXTRA == 2:
+                missing += extra_totals[i] * extra_factor
+            if DELAY == SLOTS:
+                spikes = spikes_at_once(threshold - missing, threshold, SLOTS, ASM)
+            else:
+                thresholds = tl.zeros_like(debt) + threshold
+                debt, spikes = decide(missing, debt, thresholds, trains[i], decision, ASM)
+            owed = owed + (debt,)  # noqa: RUF005
+            fired = fired + (spikes,)  # noqa: RUF005
+        debts, trains = owed, fired
 
-    base = place_of(tl.where(in_rows, m, 0), MAP, OUT)
-    out_ptrs = out_ptr + base[:, None] + n[None, :]
-    tl.store(out_ptrs, spikes, mask=in_rows[:, None] & in_outputs[None, :])
+    for i in tl.static_range(len(PIECES)):
+        mask = in_rows[:, None] & columns[i][1][None, :]
+        tl.store(out_ptrs[:, None] + columns[i][0][None, :], trains[i], mask=mask)
 
 
 @triton.jit
@@ -262,29 +250,36 @@ def _spiking_columns(
     initial_ptr, threshold_ptr, rows, m, step, n,
     MAP: tl.constexpr, IN: tl.constexpr, EXTRA_IN: tl.constexpr, OUT: tl.constexpr,
     EXTRA: tl.constexpr, OUTPUTS: tl.constexpr, SLOTS: tl.constexpr, DELAY: tl.constexpr,
-    ASM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    ASM: tl.constexpr, BLOCK_M: tl.constexpr, PIECES: tl.constexpr, BLOCK_K: tl.constexpr,
     TAIL: tl.constexpr, EXTRA_TAIL: tl.constexpr, WHOLE: tl.constexpr, STAGES: tl.constexpr,
     KEPT: tl.constexpr,
 ):  # fmt: skip
-    """BLOCK_N outputs: what belongs to them is loaded once and serves every tile of rows."""
-    n += tl.arange(0, BLOCK_N)
-    in_outputs = within(n, OUTPUTS, WHOLE)
-    weights = all_weights(w_ptr, n, in_outputs, IN, BLOCK_K, TAIL)
-    factor = tl.load(factor_ptr + n, mask=in_outputs, other=0)[None, :]
-    static = tl.load(static_ptr + n, mask=in_outputs, other=0)[None, :]
-    threshold = tl.load(threshold_ptr + n, mask=in_outputs, other=1 << 30)[None, :]
-    initial = tl.load(initial_ptr + n, mask=in_outputs, other=0)[None, :]
-    first_debt = threshold - initial - DELAY * static
-    extra_weights, extra_factor = (), factor
-    if EXTRA > 0:
-        extra_factor = tl.load(extra_factor_ptr + n, mask=in_outputs, other=0)[None, :]
-    if EXTRA == 2:
-        extra_weights = all_weights(extra_w_ptr, n, in_outputs, EXTRA_IN, BLOCK_K, EXTRA_TAIL)
-    for at in tl.range(m, rows, step, num_stages=STAGES):
+    """Some outputs, in pieces: what is theirs is loaded once and serves every tile of rows."""
+    weights, extra_weights, columns = (), (), ()
+    for i in tl.static_range(len(PIECES)):
+        at = n + tl.arange(0, PIECES[i])
+        n += PIECES[i]
+        in_outputs = within(at, OUTPUTS, WHOLE or i < len(PIECES) - 1)  # the others are full
+        w = all_weights(w_ptr, at, in_outputs, IN, BLOCK_K, TAIL)
+        weights = weights + (w,)  # noqa: RUF005
+        factor = tl.load(factor_ptr + at, mask=in_outputs, other=0)[None, :]
+        static = tl.load(static_ptr + at, mask=in_outputs, other=0)[None, :]
+        threshold = tl.load(threshold_ptr + at, mask=in_outputs, other=1 << 30)[None, :]
+        initial = tl.load(initial_ptr + at, mask=in_outputs, other=0)[None, :]
+        first_debt = threshold - initial - DELAY * static
+        extra_factor = factor
+        if EXTRA > 0:
+            extra_factor = tl.load(extra_factor_ptr + at, mask=in_outputs, other=0)[None, :]
+        if EXTRA == 2:
+            w = all_weights(extra_w_ptr, at, in_outputs, EXTRA_IN, BLOCK_K, EXTRA_TAIL)
+            extra_weights = extra_weights + (w,)  # noqa: RUF005
+        column = (at, in_outputs, factor, extra_factor, static, threshold, first_debt)
+        columns = columns + (column,)  # noqa: RUF005
+    for row in tl.range(m, rows, step, num_stages=STAGES):
         _spiking_rows(
-            x_ptr, extra_ptr, out_ptr, weights, extra_weights, factor, extra_factor, static,
-            threshold, first_debt, at, n, in_outputs, rows, MAP, IN, EXTRA_IN, OUT, EXTRA, SLOTS,
-            DELAY, ASM, BLOCK_M, BLOCK_N, BLOCK_K, TAIL, EXTRA_TAIL, KEPT,
+            x_ptr, extra_ptr, out_ptr, weights, extra_weights, columns, row, rows, MAP, IN,
+            EXTRA_IN, OUT, EXTRA, SLOTS, DELAY, ASM, BLOCK_M, PIECES, BLOCK_K, TAIL, EXTRA_TAIL,
+            KEPT,
         )  # fmt: skip
 
 
@@ -295,8 +290,8 @@ def spiking_matmul(
     MAP: tl.constexpr, IN: tl.constexpr, EXTRA_IN: tl.constexpr, OUT: tl.constexpr,
     EXTRA: tl.constexpr, OUTPUTS: tl.constexpr, SLOTS: tl.constexpr, DELAY: tl.constexpr,
     ASM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-    TAIL_N: tl.constexpr, TAIL_K: tl.constexpr, EXTRA_TAIL_K: tl.constexpr, STAGES: tl.constexpr,
-    KEPT: tl.constexpr,
+    PIECES: tl.constexpr, LAST: tl.constexpr, TAIL_K: tl.constexpr, EXTRA_TAIL_K: tl.constexpr,
+    STAGES: tl.constexpr, KEPT: tl.constexpr,
 ):  # fmt: skip
     """Rows of packed spikes times int8 weights, then SN_delta.
 
@@ -319,11 +314,12 @@ def spiking_matmul(
     A debt alone may wrap around; what is missing cannot (`network/fixed_point.py`): spikes follow
     the highest sum so far, and from there the sum falls by no more than its reach.
 
-    Tile sizes are powers of two: inputs come in chunks of BLOCK_K and one of TAIL_K, outputs in
-    tiles of BLOCK_N and one of TAIL_N.
+    Sizes are powers of two: inputs come in chunks of BLOCK_K and one of TAIL_K. A program has
+    BLOCK_N outputs, or fewer if it is the last, and takes them in pieces: PIECES or LAST. The
+    spikes of a chunk are unpacked once for all of them.
     """
     FULL_N: tl.constexpr = OUTPUTS // BLOCK_N
-    ACROSS: tl.constexpr = FULL_N + (TAIL_N > 0)
+    ACROSS: tl.constexpr = FULL_N + (len(LAST) > 0)
     m = tl.program_id(0) // ACROSS * BLOCK_M
     step = tl.num_programs(0) // ACROSS * BLOCK_M
     tile = tl.program_id(0) % ACROSS
@@ -331,13 +327,13 @@ def spiking_matmul(
         _spiking_columns(
             x_ptr, w_ptr, extra_ptr, extra_w_ptr, out_ptr, factor_ptr, extra_factor_ptr,
             static_ptr, initial_ptr, threshold_ptr, rows, m, step, tile * BLOCK_N, MAP, IN,
-            EXTRA_IN, OUT, EXTRA, OUTPUTS, SLOTS, DELAY, ASM, BLOCK_M, BLOCK_N, BLOCK_K, TAIL_K,
+            EXTRA_IN, OUT, EXTRA, OUTPUTS, SLOTS, DELAY, ASM, BLOCK_M, PIECES, BLOCK_K, TAIL_K,
             EXTRA_TAIL_K, True, STAGES, KEPT,
         )  # fmt: skip
-    elif TAIL_N > 0:
+    elif len(LAST) > 0:
         _spiking_columns(
             x_ptr, w_ptr, extra_ptr, extra_w_ptr, out_ptr, factor_ptr, extra_factor_ptr,
             static_ptr, initial_ptr, threshold_ptr, rows, m, step, FULL_N * BLOCK_N, MAP, IN,
-            EXTRA_IN, OUT, EXTRA, OUTPUTS, SLOTS, DELAY, ASM, BLOCK_M, TAIL_N, BLOCK_K, TAIL_K,
-            EXTRA_TAIL_K, FULL_N * BLOCK_N + TAIL_N == OUTPUTS, STAGES, KEPT,
+            EXTRA_IN, OUT, EXTRA, OUTPUTS, SLOTS, DELAY, ASM, BLOCK_M, LAST, BLOCK_K, TAIL_K,
+            EXTRA_TAIL_K, OUTPUTS % 16 == 0, STAGES, KEPT,
         )  # fmt: skip

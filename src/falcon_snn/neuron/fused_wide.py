@@ -11,14 +11,8 @@ product. That takes registers for all sums at once, so it suits networks with tw
 import triton
 import triton.language as tl
 
-from falcon_snn.neuron.fused_product import (
-    decide,
-    first_counts,
-    place_of,
-    receive,
-    slot_spikes,
-    within,
-)
+from falcon_snn.neuron.fused_firing import decide, receive
+from falcon_snn.neuron.fused_product import first_counts, place_of, slot_spikes, within
 
 
 @triton.jit
