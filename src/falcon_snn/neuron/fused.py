@@ -125,9 +125,11 @@ def fire(
         wide_spiking_matmul[grid](*tensors, *constants, **geometry, **wide)
         return out
     tile = tiles.spiking_tile(inputs, outputs, alone=not others)
+    rest = outputs % tile["BLOCK_N"]
+    last = tiles.pieces(rest)
     spiking_matmul[tiles.shared(tile, rows, outputs)](
         *tensors, *constants,
-        PIECES=tiles.pieces(tile["BLOCK_N"]), LAST=tiles.pieces(outputs % tile["BLOCK_N"]),
+        PIECES=tiles.pieces(tile["BLOCK_N"]), LAST=last, WHOLE=sum(last) == rest,
         TAIL_K=tiles.tail(patches.inputs, tile["BLOCK_K"], tiles.CHUNK),
         EXTRA_TAIL_K=tiles.tail(extra_patches.inputs, tile["BLOCK_K"], tiles.CHUNK),
         **geometry, **tile,
@@ -340,11 +342,11 @@ def round_inputs(x: Tensor, zero: float, levels: float, largest: float) -> Tenso
 
 
 def pool(packed: Tensor, lengths: Tensor | None) -> Tensor:
-    on_gpu = _require_gpu(packed)
+    _require_gpu(packed)
     clips, tokens, channels = packed.shape
     out = torch.empty(clips, channels, dtype=torch.int32, device=packed.device)
-    tile = tiles.pool_tile(channels)
-    kernels.pool_counts[(clips, -(-channels // tile["BLOCK_N"]))](
-        packed, out, lengths, tokens, channels, PADDED=lengths is not None, ASM=on_gpu, **tile
-    )
+    kernels.pool_counts[(clips, -(-channels // 32))](
+        packed, out, lengths, tokens, channels, PADDED=lengths is not None,
+        BLOCK_T=1 << (tokens - 1).bit_length(), BLOCK_N=32,
+    )  # fmt: skip
     return out

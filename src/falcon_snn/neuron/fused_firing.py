@@ -66,14 +66,35 @@ def trains_of(
     """The train of a neuron that knows all its input: of how many thresholds its level holds.
 
     LOW and HIGH are the trains of the counts 0..3 and 4..7 (`encoding.train_words`). The count is
-    found by halving: are there four thresholds in the level, two in the rest, one?
+    found by halving: are there four thresholds in the level, two in the rest, one? Of up to three
+    slots all spike from three thresholds on, so four need not be asked for.
 
     Four thresholds may exceed an int32. Levels stay below 2^30 (`network/fixed_point.py`), so a
     number that no level reaches does as well: 2^31 - 4 where thresholds are 2^29 or more.
     """
     four = 4 * tl.minimum(threshold, (1 << 29) - 1)
     two = 2 * tl.minimum(threshold, (1 << 30) - 1)
-    if ASM and SLOTS < 8:
+    if ASM and SLOTS < 4:
+        return tl.inline_asm_elementwise(
+            """{ .reg .pred p, q, r, s; .reg .b32 a, b, c, d, n;
+            setp.ge.s32 p, $1, $5; setp.ge.s32 q, $2, $6;
+            setp.ge.s32 r, $3, $7; setp.ge.s32 s, $4, $8;
+            mov.b32 a, $1; mov.b32 b, $2; mov.b32 c, $3; mov.b32 d, $4; mov.b32 n, 0;
+            @p sub.s32 a, a, $5; @q sub.s32 b, b, $6; @r sub.s32 c, c, $7; @s sub.s32 d, d, $8;
+            @p add.s32 n, n, 0x2; @q add.s32 n, n, 0x20;
+            @r add.s32 n, n, 0x200; @s add.s32 n, n, 0x2000;
+            setp.ge.s32 p, a, $9; setp.ge.s32 q, b, $10;
+            setp.ge.s32 r, c, $11; setp.ge.s32 s, d, $12;
+            @p add.s32 n, n, 0x1; @q add.s32 n, n, 0x10;
+            @r add.s32 n, n, 0x100; @s add.s32 n, n, 0x1000;
+            prmt.b32 $0, $13, 0, n; }""",
+            "=r,r,r,r,r,r,r,r,r,r,r,r,r,r,r,r,r",
+            [level, two, threshold, LOW],
+            dtype=tl.uint8,
+            is_pure=True,
+            pack=4,
+        )
+    elif ASM and SLOTS < 8:  # noqa: RET505 (Triton compiles one branch only if all are spelled out)
         # Four neurons at a time: their counts are the digits of n, and the bytes that those name
         # are picked from the two words in one instruction.
         return tl.inline_asm_elementwise(
@@ -100,7 +121,7 @@ def trains_of(
             is_pure=True,
             pack=4,
         )
-    else:  # noqa: RET505
+    else:
         count = 4 * (level >= four).to(tl.int32)
         level -= tl.where(count == 4, four, 0)
         more = 2 * (level >= two).to(tl.int32)

@@ -206,22 +206,16 @@ def pad_features(
 @triton.jit
 def pool_counts(
     x_ptr, out_ptr, lengths_ptr, tokens, channels,
-    PADDED: tl.constexpr, ASM: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_N: tl.constexpr,
+    PADDED: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """Spikes per channel over the real tokens: [clip, token, channel] to [clip, channel].
-
-    Threads add up tokens on their own; what they share is added once, at the end.
-    """
+    """Spikes per channel over the real tokens: [clip, token, channel] to [clip, channel]."""
     clip = tl.program_id(0).to(tl.int64)
     n = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    t = tl.arange(0, BLOCK_T)
     length = tokens
     if PADDED:
         length = tl.load(lengths_ptr + clip).to(tl.int32)
-    sums = tl.zeros((BLOCK_T, BLOCK_N), dtype=tl.int32)
-    for first in range(0, length, BLOCK_T):
-        t = first + tl.arange(0, BLOCK_T)
-        inside = (t < length)[:, None] & (n < channels)[None, :]
-        at = (clip * tokens + t[:, None]) * channels + n[None, :]
-        x = tl.load(x_ptr + at, mask=inside, other=0)
-        sums += first_counts(x, 8, ASM).to(tl.int32)
-    tl.store(out_ptr + clip * channels + n, tl.sum(sums, axis=0), mask=n < channels)
+    inside = (t < length)[:, None] & (n < channels)[None, :]
+    x = tl.load(x_ptr + (clip * tokens + t[:, None]) * channels + n[None, :], mask=inside, other=0)
+    sums = tl.sum(first_counts(x, 8).to(tl.int32), axis=0)
+    tl.store(out_ptr + clip * channels + n, sums, mask=n < channels)

@@ -290,8 +290,8 @@ def spiking_matmul(
     MAP: tl.constexpr, IN: tl.constexpr, EXTRA_IN: tl.constexpr, OUT: tl.constexpr,
     EXTRA: tl.constexpr, OUTPUTS: tl.constexpr, SLOTS: tl.constexpr, DELAY: tl.constexpr,
     ASM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-    PIECES: tl.constexpr, LAST: tl.constexpr, TAIL_K: tl.constexpr, EXTRA_TAIL_K: tl.constexpr,
-    STAGES: tl.constexpr, KEPT: tl.constexpr,
+    PIECES: tl.constexpr, LAST: tl.constexpr, WHOLE: tl.constexpr, TAIL_K: tl.constexpr,
+    EXTRA_TAIL_K: tl.constexpr, STAGES: tl.constexpr, KEPT: tl.constexpr,
 ):  # fmt: skip
     """Rows of packed spikes times int8 weights, then SN_delta.
 
@@ -315,8 +315,8 @@ def spiking_matmul(
     the highest sum so far, and from there the sum falls by no more than its reach.
 
     Sizes are powers of two: inputs come in chunks of BLOCK_K and one of TAIL_K. A program has
-    BLOCK_N outputs, or fewer if it is the last, and takes them in pieces: PIECES or LAST. The
-    spikes of a chunk are unpacked once for all of them.
+    BLOCK_N outputs, or fewer if it is the last, and takes them in pieces: PIECES or LAST, which is
+    WHOLE if it has no room. The spikes of a chunk are unpacked once for all of them.
     """
     FULL_N: tl.constexpr = OUTPUTS // BLOCK_N
     ACROSS: tl.constexpr = FULL_N + (len(LAST) > 0)
@@ -335,5 +335,5 @@ def spiking_matmul(
             x_ptr, w_ptr, extra_ptr, extra_w_ptr, out_ptr, factor_ptr, extra_factor_ptr,
             static_ptr, initial_ptr, threshold_ptr, rows, m, step, FULL_N * BLOCK_N, MAP, IN,
             EXTRA_IN, OUT, EXTRA, OUTPUTS, SLOTS, DELAY, ASM, BLOCK_M, LAST, BLOCK_K, TAIL_K,
-            EXTRA_TAIL_K, OUTPUTS % 16 == 0, STAGES, KEPT,
+            EXTRA_TAIL_K, WHOLE, STAGES, KEPT,
         )  # fmt: skip

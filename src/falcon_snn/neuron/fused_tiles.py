@@ -53,16 +53,19 @@ def spiking_tile(inputs: int, outputs: int, *, alone: bool = True) -> dict[str, 
     tile = product_tile(inputs, outputs)
     if tile["BLOCK_N"] < 64 and inputs <= _KEPT_INPUTS:
         few = inputs < 256
-        widths = [width for width in (80, 48) if few and alone and outputs % width == 0]
-        tile |= {"BLOCK_N": (*widths, 64)[0], "BLOCK_K": 128, "STAGES": 3 if few else 2}
+        width = 80 if few and alone and outputs % 80 == 0 else 64
+        tile |= {"BLOCK_N": width, "BLOCK_K": 128, "STAGES": 3 if few else 2}
     return tile
 
 
 def pieces(outputs: int) -> tuple[int, ...]:
-    """Powers of two, none above 64 or below 16, that hold these outputs; only the last has room."""
+    """64s and a last power of two that hold these outputs; only the last has room.
+
+    48 are 64, too: 32 and 16 take less of the tensor cores and more time.
+    """
     rest = outputs % 64
-    small = [size for size in (32, 16) if (-(-rest // 16) * 16) & size]
-    return (64,) * (outputs // 64 + (rest > 48)) + tuple(small)
+    last = next((size for size in (16, 32, 64) if rest <= size), 0) if rest else 0
+    return (64,) * (outputs // 64) + ((last,) if last else ())
 
 
 def wide_tile(inputs: int, products: int, *, two: bool) -> dict[str, int] | None:
@@ -97,12 +100,6 @@ def attention_tile(tokens: int) -> dict[str, int]:
     """Queries of a program of attention, and keys at a time: few, for they take registers."""
     queries = 64 if tokens > 32 else 32
     return {"BLOCK_Q": queries, "BLOCK_T": 64 if tokens > 32 else 32, "num_warps": 4}
-
-
-def pool_tile(channels: int) -> dict[str, int]:
-    """Channels of a program that counts, all of a token if they are not many, and tokens."""
-    across = max(32, min(256, 1 << (channels - 1).bit_length()))
-    return {"BLOCK_T": 4096 // across, "BLOCK_N": across}
 
 
 def chip_tile() -> dict[str, int]:
