@@ -137,8 +137,8 @@ class AnalogArray:
         assert clips is not None
         places = counters((1, rows // len(clips)), self.noise.key, clips.device)
         keys = mix(clips[:, None] ^ places).flatten()
-        passes = [key_of("pass", number) for number in range(self.pass_count(first))]
-        return mix(keys ^ torch.tensor(passes, dtype=torch.int32, device=clips.device)[:, None])
+        passes = range(self.pass_count(first))
+        return mix(torch.stack([keys ^ key_of("pass", number) for number in passes]))
 
     @cached_property
     def place_keys(self) -> Tensor:
