@@ -1,0 +1,79 @@
+"""Converters count in whole parts of a step: rounding, room for noise, noise of the right size."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from falcon_snn.hardware.profile import load_profile
+from falcon_snn.network.calibrate import chosen_range
+from falcon_snn.network.chip import sample_array
+from falcon_snn.neuron.analog import UNIT
+from falcon_snn.neuron.converter import FINEST, Converter, convert, fraction_bits
+from falcon_snn.neuron.counter_noise import BYTE_VARIANCE, byte_weights, counters
+
+MACRO = load_profile("xue2020")
+
+
+@given(st.integers(1, 1 << 20), st.integers(-(1 << 23), 1 << 23), st.integers(1, FINEST))
+def test_the_code_is_the_nearest_step(step: int, total: int, bits: int) -> None:
+    code = int(convert(torch.tensor([float(total)]), Converter(step, -7, 7, bits=bits)))
+    exact = total / step
+    assert -7 <= code <= 7
+    if abs(exact) < 7.5:
+        assert abs(code - exact) <= 0.5 + 2.0**-bits
+    else:
+        assert code == (7 if exact > 0 else -7)
+
+
+def test_a_sum_in_the_middle_takes_the_higher_code() -> None:
+    halves = torch.tensor([-1.5, -0.5, 0.5, 1.5]) * 1000
+    assert convert(halves, Converter(1000, -7, 7)).tolist() == [-1, 0, 1, 2]
+
+
+@given(st.floats(0, 4 * 127**2 * BYTE_VARIANCE))
+def test_weights_of_bytes_give_a_variance(variance: float) -> None:
+    weights = byte_weights(variance)
+    assert all(-127 <= weight <= 127 for weight in weights)
+    found = sum(weight**2 for weight in weights) * BYTE_VARIANCE
+    low = (variance / BYTE_VARIANCE / 4) ** 0.5  # neighbours differ by 2 low + 1
+    assert abs(found - variance) <= (low + 1) * BYTE_VARIANCE
+    assert abs(sum(weights)) <= 1  # their mean is half of that
+
+
+@given(st.floats(0.01, 1e7), st.floats(0, 1e5), st.integers(1, 1 << 16))
+def test_parts_of_a_step_leave_room(reach: float, sigma: float, levels: int) -> None:
+    bits = fraction_bits(reach, sigma, levels)
+    assert 0 <= bits <= FINEST
+    if bits:
+        assert (reach + 3.5 * sigma + levels) * 2**bits < 1 << 22
+        assert max(map(abs, byte_weights((sigma * 2**bits) ** 2))) <= 127
+
+
+@pytest.mark.parametrize("rows_on", [1, 4, 9])
+def test_noise_behind_a_converter_has_the_variance_of_its_cells(rows_on: int) -> None:
+    """Seen through steps much smaller than itself, it is what it is without a converter."""
+    codes = torch.tensor([[1, -2, 3, 0, 1, 2, -3, 1, -1]]).repeat(16, 1)[:, None, None]
+    profile = replace(
+        MACRO, read_noise="independent", read_sigma=0.03, on_off_ratio=1e12, converter_levels=4095
+    )
+    array = sample_array(codes, profile, 5, bits=3, span=35.0)
+    rows = torch.zeros(2000, 9, dtype=torch.uint8)
+    rows[:, :rows_on] = 1
+    found = array.sums(rows, 1, counters((2000,), 9, torch.device("cpu")))[0] / UNIT
+    exact = float(codes[0, 0, 0, :rows_on].sum())
+    variance = rows_on * 10 * 0.03**2  # two sides of two cells, one of them worth two
+    assert abs(float(found.mean()) - exact) < 5 * (variance / found.numel()) ** 0.5
+    assert abs(float(found.var()) / variance - 1) < 0.05
+
+
+def test_no_range_puts_whole_sums_between_two_codes() -> None:
+    """Steps of two units would fit these sums best, but every odd sum would be rounded up."""
+    tally = np.zeros(16 * 15, dtype=np.int64)
+    tally[16 * np.arange(2, 15, 2)] = 1000
+    step = chosen_range(tally, 7, "least-squares") / 7
+    assert step % 2 != 0
+    assert 1.8 < step < 2.2
