@@ -53,6 +53,11 @@ def test_parts_of_a_step_leave_room(reach: float, sigma: float, levels: int) -> 
         assert max(map(abs, byte_weights((sigma * 2**bits) ** 2))) <= 127
 
 
+def test_noise_takes_room_too() -> None:
+    assert fraction_bits(47.9, 0.0, 14) == 16
+    assert fraction_bits(47.9, 0.2, 14) == 15  # it reaches 0.7 steps further
+
+
 @pytest.mark.parametrize("rows_on", [1, 4, 9])
 def test_noise_behind_a_converter_has_the_variance_of_its_cells(rows_on: int) -> None:
     """Seen through steps much smaller than itself, it is what it is without a converter."""

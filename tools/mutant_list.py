@@ -63,6 +63,19 @@ MUTANTS: tuple[Mutant, ...] = (
         ("sum(following[1]) + HALF", "sum(following[1]) - HALF"),
     ),
     *of(
+        "neuron/converter.py",
+        "test_converter.py",
+        (".add_(0.5).floor_()", ".sub_(0.5).ceil_()"),
+        ("3.5 * sigma + levels + 2", "levels + 2"),
+        ("2 * _BYTE * BYTE_VARIANCE**0.5", "4 * _BYTE * BYTE_VARIANCE**0.5"),
+    ),
+    *of(
+        "neuron/counter_noise.py",
+        "test_converter.py",
+        ("first, second, -third, -fourth", "first, second, third, fourth"),
+        ("low = isqrt(int(squares / 4))", "low = isqrt(int(squares / 2))"),
+    ),
+    *of(
         "neuron/parameters.py",
         "test_firing.py::test_static_is_spread_over_the_slots "
         "test_firing.py::test_reference_follows_algorithm_1_by_hand "
