@@ -13,7 +13,13 @@ from falcon_snn.network.calibrate import chosen_range
 from falcon_snn.network.chip import sample_array
 from falcon_snn.neuron.analog import UNIT
 from falcon_snn.neuron.converter import FINEST, Converter, convert, fraction_bits
-from falcon_snn.neuron.counter_noise import BYTE_VARIANCE, byte_weights, counters
+from falcon_snn.neuron.counter_noise import (
+    BYTE_VARIANCE,
+    byte_weights,
+    counters,
+    fresh_bytes,
+    weighted_bytes,
+)
 
 MACRO = load_profile("xue2020")
 
@@ -51,6 +57,22 @@ def test_parts_of_a_step_leave_room(reach: float, sigma: float, levels: int) -> 
     if bits:
         assert (reach + 3.5 * sigma + levels) * 2**bits < 1 << 22
         assert max(map(abs, byte_weights((sigma * 2**bits) ** 2))) <= 127
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 1), (1, 5), (3, 5)])
+def test_noise_in_one_pass_is_that_of_torch(shape: tuple[int, int]) -> None:
+    """On a CPU and on a GPU; weights for all, or for each group and row."""
+    generator = torch.Generator().manual_seed(1)
+
+    def hashes(*size: int) -> torch.Tensor:
+        return torch.randint(-(2**31), 2**31, size, generator=generator).int()
+
+    rows, places = hashes(5), hashes(3, 70)
+    weights = torch.randint(-127, 128, (*shape, 4), generator=generator)
+    found = fresh_bytes(rows, places, weights)
+    assert torch.equal(found, weighted_bytes(rows, places, weights))
+    assert torch.equal(fresh_bytes(rows[1:3], places, weights[:, :1]),
+                       fresh_bytes(rows, places, weights[:, :1])[:, 1:3])  # fmt: skip
 
 
 def test_noise_takes_room_too() -> None:

@@ -142,10 +142,10 @@ class AnalogArray:
 
     @cached_property
     def place_keys(self) -> Tensor:
-        """A hash for each group and column, int32 [group, 1, column]."""
+        """A hash for each group and column, int32."""
         assert self.noise is not None
         groups, _, columns = self.weight.shape
-        return counters((groups, 1, columns), self.noise.key, self.weight.device)
+        return counters((groups, columns), self.noise.key, self.weight.device)
 
     @cached_property
     def worths(self) -> Tensor:
@@ -230,9 +230,8 @@ class AnalogArray:
         noise = self.noise
         if noise is None:
             return None
-        groups, active, _ = self.weight.shape
-        places = self._wide((self.place_keys | 1).view(groups, -1), width)
-        places = self._even(places).view(torch.uint32)
+        active = self.weight.shape[1]
+        places = self._even(self._wide(self.place_keys | 1, width)).view(torch.uint32)
         if noise.variance is not None:
             variance = self._wide(F.pad(noise.variance, (0, 0, 0, rows - active)), width)
             return Fresh(places, self._even(variance).half(), None, self._noise_unit)
@@ -318,8 +317,8 @@ class AnalogArray:
         squares = replace(self, weight=variance, wires=None).partial_sums(x * x)
         if self.converter is not None and noise.variance is None:
             weights = self.byte_weights[squares.squeeze(2).long()]
-            return fresh_bytes(keys[:, None], self.place_keys, weights)
-        drawn = squares.mul_(self._noise_unit).sqrt_() * fresh_bytes(keys[:, None], self.place_keys)
+            return fresh_bytes(keys, self.place_keys, weights)
+        drawn = squares.mul_(self._noise_unit).sqrt_() * fresh_bytes(keys, self.place_keys)
         return drawn if self.converter is None else drawn.round_()
 
 

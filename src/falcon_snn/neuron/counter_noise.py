@@ -48,15 +48,26 @@ def counters(shape: tuple[int, ...], key: int, device: torch.device) -> Tensor:
 
 
 def fresh_bytes(rows: Tensor, places: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Weighted sums of four random bytes, whole in float32, for two hashes (int32, broadcast).
+    """Weighted sums of four random bytes, whole in float32 [group, row, column].
 
-    Weights are [..., 4], one set for each row; without them, those of variance 4 BYTE_VARIANCE.
+    For hashes of rows, int32 [row], and places [group, column]. Weights are [group, row, 4];
+    without them, those of variance 4 BYTE_VARIANCE.
     """
-    wide = (rows.long() & 0xFFFFFFFF | 1) * (places.long() & 0xFFFFFFFF | 1)  # 64 bits, wrapped
+    if weights is None:
+        weights = torch.tensor(_SIGNS, device=rows.device).view(1, 1, 4)
+    if rows.is_cuda:
+        return weighted_bytes(rows, places, weights)
+    from falcon_snn.neuron import counter_noise_numba
+
+    return counter_noise_numba.weighted_bytes(rows, places, weights)
+
+
+def weighted_bytes(rows: Tensor, places: Tensor, weights: Tensor) -> Tensor:
+    """`fresh_bytes` in torch."""
+    keys, places = (hashes.long() & 0xFFFFFFFF | 1 for hashes in (rows[:, None], places[:, None]))
+    wide = keys * places  # 64 bits, wrapped
     mixed = (wide ^ (wide >> 32)).to(torch.int32)
     found = mixed.view(torch.int8).view(*mixed.shape, 4).float()
-    if weights is None:
-        weights = torch.tensor(_SIGNS, device=rows.device)
     return (found @ weights.float().unsqueeze(-1)).squeeze(-1)
 
 
