@@ -12,7 +12,7 @@ from falcon_snn.hardware.profile import load_profile
 from falcon_snn.network.calibrate import chosen_range
 from falcon_snn.network.chip import sample_array
 from falcon_snn.neuron.analog import UNIT
-from falcon_snn.neuron.converter import FINEST, Converter, convert, fraction_bits
+from falcon_snn.neuron.converter import FINEST, Converter, convert, fraction_bits, nearest_codes
 from falcon_snn.neuron.counter_noise import (
     BYTE_VARIANCE,
     byte_weights,
@@ -33,6 +33,20 @@ def test_the_code_is_the_nearest_step(step: int, total: int, bits: int) -> None:
         assert abs(code - exact) <= 0.5 + 2.0**-bits
     else:
         assert code == (7 if exact > 0 else -7)
+
+
+@given(st.integers(0, 1000), st.integers(1, FINEST), st.booleans(), st.booleans())
+def test_codes_in_one_pass_are_those_of_torch(
+    seed: int, bits: int, noisy: bool, double: bool
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    y = torch.randint(-(1 << 22), 1 << 22, (3, 50), generator=generator)
+    sums = y.double() if double else y.float()
+    noise = torch.randint(-9000, 9000, y.shape, generator=generator).float() if noisy else None
+    converter = Converter(1 + seed * 97, -7, 7, bits=bits)
+    found = convert(sums, converter, noise)
+    assert torch.equal(found, nearest_codes(sums, converter, noise))
+    assert found.dtype == torch.float32
 
 
 def test_a_sum_in_the_middle_takes_the_higher_code() -> None:

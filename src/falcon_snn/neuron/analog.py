@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from falcon_snn.neuron.converter import Converter, nearest_codes, parts_of_steps
+from falcon_snn.neuron.converter import Converter, convert
 from falcon_snn.neuron.counter_noise import (
     BYTE_VARIANCE,
     byte_weights,
@@ -291,17 +291,19 @@ class AnalogArray:
         return (UNIT * wired_sums(x, self.wires)).round().to(self.weight.dtype)
 
     def _sum(self, x: Tensor, keys: Tensor | None) -> Tensor:
-        y = self.partial_sums(x)
-        converter = self.converter
+        y, converter = self.partial_sums(x), self.converter
+        noise = None if keys is None else self._fresh(x, keys)
         if converter is not None:
-            y = parts_of_steps(y if converter.offset is None else y + converter.offset, converter)
-        if keys is not None:
-            y += self._fresh(x, keys)
-        y = y.double() if converter is None else nearest_codes(y, converter)
+            y = convert(y if converter.offset is None else y + converter.offset, converter, noise)
+        elif noise is not None:
+            y += noise
+        # The sum of all codes mostly fits a float32, which is added up sooner.
+        most = _EXACT if converter is None else len(y) * max(-converter.low, converter.high)
+        y = y.double() if most >= _EXACT else y
         y = y.view(self.arrays, -1, *y.shape[1:]).sum(dim=1)
         if self.dark is not None:
             y -= self.dark
-        y = y.view(self.arrays, len(x), len(self.parts), -1)
+        y = y.view(self.arrays, len(x), len(self.parts), -1).double()
         total: Any = 0
         for part, worth in enumerate(self.worths):
             total = total + y[:, :, part] * worth

@@ -44,17 +44,19 @@ def fraction_bits(reach: float, sigma: float, levels: int) -> int:
     return max(0, floor(bits))
 
 
-def parts_of_steps(y: Tensor, converter: Converter) -> Tensor:
-    """Sums in parts of a step: whole numbers in float64."""
-    return y.double().mul_(converter.inverse).round_()
+def convert(y: Tensor, converter: Converter, noise: Tensor | None = None) -> Tensor:
+    """Codes of sums that have their offset, whole in float32; noise is in parts of a step."""
+    if y.is_cuda:
+        return nearest_codes(y, converter, noise)
+    from falcon_snn.neuron import converter_numba
+
+    return converter_numba.nearest_codes(y, converter, noise)
 
 
-def nearest_codes(parts: Tensor, converter: Converter) -> Tensor:
-    """The nearest step, the higher one in the middle; overwrites its argument."""
-    scale = 2.0**-converter.bits
-    return parts.mul_(scale).add_(0.5).floor_().clamp_(converter.low, converter.high)
-
-
-def convert(y: Tensor, converter: Converter) -> Tensor:
-    """Codes of sums that have their offset, in float64."""
-    return nearest_codes(parts_of_steps(y, converter), converter)
+def nearest_codes(y: Tensor, converter: Converter, noise: Tensor | None) -> Tensor:
+    """`convert` in torch: the nearest step, the higher one in the middle."""
+    parts = y.double().mul_(converter.inverse).round_()
+    if noise is not None:
+        parts += noise
+    codes = parts.mul_(2.0**-converter.bits).add_(0.5).floor_()
+    return codes.clamp_(converter.low, converter.high).float()
