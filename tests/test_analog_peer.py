@@ -40,5 +40,5 @@ def test_row_groups_behind_converters(bits: int, bound: float, largest: int) -> 
     for group, sums in enumerate(array.partial_sums(x)):
         span = largest * bound * float(codes[..., 9 * group : 9 * group + 9].abs().max())
         found = convert(sums.double(), Converter(round(span / top * UNIT), -top, top))
-        total += found * span / top
+        total += found.double() * span / top
     assert (total - wanted).abs().max() < 1e-9
