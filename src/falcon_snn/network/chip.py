@@ -17,7 +17,15 @@ from falcon_snn.hardware.cells import coefficients
 from falcon_snn.hardware.profile import Profile
 from falcon_snn.network.integer import Snn
 from falcon_snn.network.parts import array_weights
-from falcon_snn.neuron.analog import UNIT, AnalogArray, ReadNoise, Wires, exact_type, row_groups
+from falcon_snn.neuron.analog import (
+    UNIT,
+    AnalogArray,
+    ReadNoise,
+    Wires,
+    exact_type,
+    reach_of,
+    row_groups,
+)
 from falcon_snn.neuron.converter import Converter, convert, fraction_bits
 from falcon_snn.neuron.counter_noise import counters, key_of, normals
 
@@ -107,20 +115,19 @@ def sample_array(
         step = max(1, round(span / profile.largest_code * UNIT))
         if profile.offset_steps:
             offset = _offsets(weight, len(parts), arrays, profile, key) * step
-    kind = exact_type(weight, largest, 0.0 if offset is None else float(offset.abs().max()))
+    reach = reach_of(weight, largest) + (0.0 if offset is None else float(offset.abs().max()))
+    kind = exact_type(reach)
     if span is None and noise is not None and noise.variance is not None:
-        variance = noise.variance.to(exact_type(noise.variance, largest * largest))
+        variance = noise.variance.to(exact_type(reach_of(noise.variance, largest**2)))
         noise = noise._replace(variance=variance)
     if span is not None:
         low = -profile.largest_code if profile.sensing == "subtracted" else 0
         whole = None if offset is None else offset.round().to(kind)
-        reach = float(weight.abs().sum(dim=1).max()) * largest
-        reach += 0.0 if offset is None else float(offset.abs().max())
         sigma = 0.0 if noise is None else largest * noise.largest(active)
         bits = fraction_bits(reach / step, sigma / step, profile.largest_code - low)
         converter = Converter(step, low, profile.largest_code, whole, bits)
         if whole is not None and profile.offset_trim == "silent":
-            silence = convert(whole.clone(), converter)
+            silence = convert(whole, converter)
             dark = silence.view(arrays, -1, 1, weight.shape[2]).sum(dim=1).int()
     return AnalogArray(
         weight.to(kind), tuple(worth * part for part in parts), arrays, codes.shape[3], rows,

@@ -35,7 +35,7 @@ SCALE = 1 << 8  # brings the high half into its range
 _DIGIT = 1 << 10  # the largest of a balanced digit of eleven bits
 CHIP_TILE = 64  # outputs of a tile of exact sums: padded to a multiple of it, none is masked
 PIECE = 16  # outputs that the tensor cores take at once
-_PIECE = {"cpu": 1 << 20, "cuda": 1 << 27}  # sums that are formed together
+_TOGETHER = {"cpu": 1 << 20, "cuda": 1 << 27}  # sums that are formed together
 
 
 class ReadNoise(NamedTuple):
@@ -76,7 +76,7 @@ class Cells(NamedTuple):
     """Weights in two halves that 16-bit floats hold, high + low, all over SCALE.
 
     Rows of a group are padded to a power of two; the first after the inputs holds the converter's
-    offset. Columns are [part, output], outputs padded to a multiple of `width`.
+    offset. Columns are [part, output], outputs padded to a multiple of `chip_width`.
     """
 
     high: Tensor  # float16 [group, row, column], likewise low
@@ -119,7 +119,7 @@ class AnalogArray:
         found = []
         for number, (x, weight) in enumerate(self.passes(rows, first)):
             fresh = None if keys is None else keys[number]
-            piece = max(1, _PIECE[x.device.type] // self.weight[:, 0].numel())
+            piece = max(1, _TOGETHER[x.device.type] // self.weight[:, 0].numel())
             pieces = [
                 self._sum(x[at : at + piece], None if fresh is None else fresh[at : at + piece])
                 for at in range(0, len(x), piece)
@@ -214,7 +214,7 @@ class AnalogArray:
         return Digits(torch.stack(found), float(unit), self._fresh_for(inputs, CHIP_TILE))
 
     def _wide(self, x: Tensor, width: int) -> Tensor:
-        """Columns [..., part, output] with their outputs padded to a multiple of `width`."""
+        """Columns [..., part, output] with their outputs padded to a multiple of `chip_width`."""
         x = x.view(*x.shape[:-1], len(self.parts), -1)
         return F.pad(x, (0, -x.shape[-1] % width)).flatten(-2)
 
@@ -236,7 +236,7 @@ class AnalogArray:
             variance = self._wide(F.pad(noise.variance, (0, 0, 0, rows - active)), width)
             return Fresh(places, self._even(variance).half(), None, self._noise_unit)
         if self.converter is not None:
-            packed = self.byte_weights.to(torch.int8).view(torch.int32).flatten()
+            packed = self.noise_weights.to(torch.int8).view(torch.int32).flatten()
             return Fresh(places, None, packed, 0.0)
         squares = torch.arange(self._most + 1, dtype=self.weight.dtype, device=places.device)
         return Fresh(places, None, squares.mul_(self._noise_unit).sqrt_(), 0.0)
@@ -254,7 +254,7 @@ class AnalogArray:
         return self.noise.unit * scale**2 / (4 * BYTE_VARIANCE)
 
     @cached_property
-    def byte_weights(self) -> Tensor:
+    def noise_weights(self) -> Tensor:
         """Weights of bytes for each sum of squared inputs, [sum, 4], in parts of a step."""
         one = self._noise_unit * 4 * BYTE_VARIANCE
         found = [byte_weights(squares * one) for squares in range(self._most + 1)]
@@ -318,7 +318,7 @@ class AnalogArray:
             variance = torch.ones_like(self.weight[:, :, :1])
         squares = replace(self, weight=variance, wires=None).partial_sums(x * x)
         if self.converter is not None and noise.variance is None:
-            weights = self.byte_weights[squares.squeeze(2).long()]
+            weights = self.noise_weights[squares.squeeze(2).long()]
             return fresh_bytes(keys, self.place_keys, weights)
         drawn = squares.mul_(self._noise_unit).sqrt_() * fresh_bytes(keys, self.place_keys)
         return drawn if self.converter is None else drawn.round_()
@@ -356,9 +356,13 @@ def wired_sums(x: Tensor, wires: Wires) -> Tensor:
     return total
 
 
-def exact_type(weight: Tensor, largest: int, more: float = 0.0) -> torch.dtype:
-    """The float that holds all sums of inputs up to `largest` times whole weights."""
-    reach = float(weight.abs().sum(dim=1).max()) * largest + more
+def reach_of(weight: Tensor, largest: int) -> float:
+    """The largest sum that inputs up to `largest` can make of weights [group, row, column]."""
+    return float(weight.abs().sum(dim=1).max()) * largest
+
+
+def exact_type(reach: float) -> torch.dtype:
+    """The float that holds all whole sums up to `reach`."""
     return torch.float32 if reach < _EXACT else torch.float64
 
 

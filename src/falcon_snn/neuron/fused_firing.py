@@ -74,6 +74,8 @@ def trains_of(
     """
     four = 4 * tl.minimum(threshold, (1 << 29) - 1)
     two = 2 * tl.minimum(threshold, (1 << 30) - 1)
+    # Four neurons at a time: their counts are the digits of n, and the bytes that those name are
+    # picked from the words in one instruction.
     if ASM and SLOTS < 4:
         return tl.inline_asm_elementwise(
             """{ .reg .pred p, q, r, s; .reg .b32 a, b, c, d, n;
@@ -95,8 +97,6 @@ def trains_of(
             pack=4,
         )
     elif ASM and SLOTS < 8:  # noqa: RET505 (Triton compiles one branch only if all are spelled out)
-        # Four neurons at a time: their counts are the digits of n, and the bytes that those name
-        # are picked from the two words in one instruction.
         return tl.inline_asm_elementwise(
             """{ .reg .pred p, q, r, s; .reg .b32 a, b, c, d, n;
             setp.ge.s32 p, $1, $5; setp.ge.s32 q, $2, $6;

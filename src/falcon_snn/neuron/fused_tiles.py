@@ -63,8 +63,7 @@ def pieces(outputs: int) -> tuple[int, ...]:
 
     48 are 64, too: 32 and 16 take less of the tensor cores and more time.
     """
-    rest = outputs % 64
-    last = next((size for size in (16, 32, 64) if rest <= size), 0) if rest else 0
+    last = tail(outputs, 64, 16)
     return (64,) * (outputs // 64) + ((last,) if last else ())
 
 
