@@ -152,6 +152,11 @@ def test_a_float_teacher_learns_teaches_and_is_no_network(tmp_path: Path) -> Non
     assert metadata.metrics["best_accuracy"] > 60
     with pytest.raises(FalconError, match="a teacher, which never spikes"):
         load_model(path)
+    assert isinstance(teacher, Teacher)
+    x = 3 * torch.randn(4, *NETWORK.source.input)
+    folded, whole = teacher.folded()(x), teacher.eval()(x)
+    assert torch.allclose(folded, whole, atol=1e-4)
+    assert float(whole.detach().std()) > 0.1
     run(make_job(tmp_path / "student", teachers=(teacher,), distil=0.5, epochs=1))
     assert not load_teacher(tmp_path / "student" / "best.safetensors")[1].teacher
 

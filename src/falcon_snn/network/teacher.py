@@ -4,6 +4,7 @@ from copy import deepcopy
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from falcon_snn.network.description import Network
@@ -65,20 +66,31 @@ class Teacher(nn.Module):
                     conv, norm = child[0], child[-1]
                     assert isinstance(conv, nn.Conv2d)
                     setattr(module, name, fuse_conv_bn_eval(conv, norm))
+        for module in copy.modules():
+            if isinstance(module, Residual) and isinstance(module.shortcut, nn.Conv2d):
+                # Both biases are added to one sum: as one they need no pass over memory.
+                second, shortcut = module.second, module.shortcut
+                assert isinstance(second, nn.Conv2d)
+                assert second.bias is not None
+                assert shortcut.bias is not None
+                second.bias.data += shortcut.bias.data
+                shortcut.bias = None
+        for weight in filter(lambda one: one.dim() == 4, copy.parameters()):
+            weight.data = weight.data.contiguous(memory_format=torch.channels_last)
         return copy
 
 
 def _relu(convolution: nn.Module, x: Tensor, added: Tensor | None = None) -> Tensor:
     """relu(convolution(x) + added), on a GPU in one pass if batch norm is folded in."""
-    fused = isinstance(convolution, nn.Conv2d) and x.is_cuda and x.shape[1] % 8 == 0
-    if not fused:
+    if not (isinstance(convolution, nn.Conv2d) and x.is_cuda):
         y = convolution(x)
         return torch.relu(y if added is None else y + added)
     dtype = mixed_type(x.dtype)
-    assert isinstance(convolution, nn.Conv2d)
     assert convolution.bias is not None
-    weight = convolution.weight.to(dtype, memory_format=torch.channels_last)
-    bias, x = convolution.bias.to(dtype), x.to(dtype)
+    weight, bias, x = (part.to(dtype) for part in (convolution.weight, convolution.bias, x))
+    if spare := -x.shape[1] % 8:  # tensor cores take channels by eight
+        weight, x = (F.pad(part, (0, 0, 0, 0, 0, spare)) for part in (weight, x))
+    weight, x = (part.contiguous(memory_format=torch.channels_last) for part in (weight, x))
     stride, padding = list(convolution.stride), [size // 2 for size in convolution.kernel_size]
     if added is None:
         return torch.cudnn_convolution_relu(x, weight, bias, stride, padding, [1, 1], 1)
