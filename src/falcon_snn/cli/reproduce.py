@@ -28,6 +28,9 @@ def reproduce(
     data: str | None = typer.Option(
         None, help="What --train trains on: Speech Commands, gsc-v1 or gsc-v2."
     ),
+    workers: int = typer.Option(
+        1, help="Steps of --train side by side: four keep one large GPU busy."
+    ),
     as_json: bool = JsonFlag,
 ) -> None:
     """Set every table, figure and claim of the paper beside ours, and say where they agree.
@@ -39,6 +42,8 @@ def reproduce(
     demand_exhibit(only)
     if data is not None and not train:
         raise FalconError("--data is what --train trains on; give both or neither")
+    if workers != 1 and not train:
+        raise FalconError("--workers are those of --train; give both or neither")
     if train:
         from falcon_snn.report.measurements import load_measurements
         from falcon_snn.workflow.experiments import reproduce_training
@@ -48,7 +53,9 @@ def reproduce(
         if data is None:
             raise FalconError("--train needs --data, Speech Commands: gsc-v1 or gsc-v2")
         load_measurements(own)  # what is wrong with them is said before hours of training
-        trained = reproduce_training(data, folder, only=only, facts=command_facts(), watch=WATCH)
+        trained = reproduce_training(
+            data, folder, only=only, facts=command_facts(), workers=workers, watch=WATCH
+        )
         own = [*own, trained]
     found = exhibits(only, own)
     if folder is not None:

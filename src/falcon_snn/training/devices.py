@@ -97,7 +97,7 @@ def open_devices(count: int) -> Devices:
         os.environ[_PORT] = str(_free_port())
         children = _start(count)
     elif count > 1:
-        threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+        threading.Thread(target=end_with_parent, args=(os.getppid(),), daemon=True).start()
     device = torch.device("cuda", rank) if on_gpu else torch.device("cpu")
     if on_gpu:
         torch.cuda.set_device(device)
@@ -148,7 +148,8 @@ def _start(count: int) -> list["subprocess.Popen[bytes]"]:
     return children
 
 
-def _end_with_parent(parent: int) -> None:
+def end_with_parent(parent: int) -> None:
+    """End this process as soon as the one that started it is gone."""
     while os.getppid() == parent:
         time.sleep(_LOOK_S)
     os._exit(1)

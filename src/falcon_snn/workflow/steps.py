@@ -15,9 +15,12 @@ that it is known to have written are removed, and nothing else ever is.
 
 import hashlib
 import json
+import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +43,7 @@ from falcon_snn.hardware.profile import Profile, profile_toml
 from falcon_snn.report.provenance import commit, machine, versions
 from falcon_snn.report.run_files import HARDWARE
 from falcon_snn.workflow.watch import Watch
+from falcon_snn.workflow.workers import processes
 
 MARKER = ".falcon-step"
 RUN_FILE = "run.json"
@@ -185,9 +189,12 @@ def demand_only(job: Run, steps: Sequence[RunStep], only: str) -> None:
 
 
 def execute_steps(
-    job: Run, steps: Sequence[RunStep], watch: Watch, only: str | None = None
+    job: Run, steps: Sequence[RunStep], watch: Watch, only: str | None = None, workers: int = 1
 ) -> None:
-    """Do what is not done yet of some steps, in order, or of one alone."""
+    """Do what is not done yet of some steps, in order, or of one alone; or several side by side."""
+    if workers > 1:
+        _side_by_side(job, steps, watch, workers)
+        return
     for number, step in enumerate(steps, start=1):
         if job.valid(step):
             watch.notice(f"{number}/{len(steps)} {step.name}: done already")
@@ -201,6 +208,53 @@ def execute_steps(
             where = stop.where if isinstance(stop, Stopped) else f"stopped in step '{step.name}'"
             raise Stopped(where, "the same command continues from there") from None
         watch.notice(f"    {seconds:.1f} s")
+
+
+def _side_by_side(job: Run, steps: Sequence[RunStep], watch: Watch, workers: int) -> None:
+    """Each step as soon as a process is free and what it reads is done; of several, the first.
+
+    A step that fails keeps those from beginning that need it, and no others.
+    """
+    waiting, done, failed = list(steps), set[str](), list[BaseException]()
+    running: dict[Future[float], RunStep] = {}
+    with processes(workers) as pool:
+        try:
+            while True:
+                ready = [step for step in waiting if done.issuperset(step.after)]
+                if ready and len(running) < workers:
+                    waiting.remove(step := ready[0])
+                    if job.valid(step):
+                        done.add(step.name)
+                    else:
+                        running[pool.submit(job.execute, step)] = step
+                    what = "done already" if step.name in done else step.does
+                    watch.notice(f"{step.name}: {what}")
+                    continue
+                if not running:
+                    break
+                for ended in wait(running, return_when=FIRST_COMPLETED).done:
+                    step = running.pop(ended)
+                    error = ended.exception()
+                    if isinstance(error, BrokenProcessPool):
+                        raise error
+                    if error is not None:
+                        watch.notice(f"{step.name}: {error}")
+                        failed.append(error)
+                        continue
+                    watch.notice(f"{step.name}: {ended.result():.1f} s")
+                    done.add(step.name)
+        except KeyboardInterrupt:
+            for child in multiprocessing.active_children():
+                child.terminate()
+            names = ", ".join(step.name for step in running.values())
+            raise Stopped(f"stopped in {names}", "the same command continues from there") from None
+        except BrokenProcessPool:
+            raise FalconError(
+                "a process was killed (out of memory?); the same command continues, perhaps with "
+                "fewer --workers"
+            ) from None
+    if failed:
+        raise failed[0]
 
 
 def _needed(steps: Sequence[RunStep], name: str) -> set[str]:

@@ -1,11 +1,13 @@
 """The same function in several processes: here, or on a Ray cluster."""
 
 import os
+import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context
+from threading import Thread
 from typing import Any
 
 import torch
@@ -13,13 +15,24 @@ import torch
 from falcon_snn.errors import FalconError
 from falcon_snn.forms import MOST_WORKERS, demand_within
 from falcon_snn.search.ray_engine import ray_cluster
+from falcon_snn.training.devices import end_with_parent
 
 ENGINES = ("local", "ray")
 
 
-def _share_cores(workers: int) -> None:
-    """Threads of several processes on the same cores would wait for each other."""
+def _begin(workers: int) -> None:
+    """What every process does first: it ends with the one that started it, and with Ctrl-C.
+
+    Threads of several processes on the same cores would wait for each other.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    Thread(target=end_with_parent, args=(os.getppid(),), daemon=True).start()
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // workers))
+
+
+def processes(count: int) -> ProcessPoolExecutor:
+    """So many processes; a fork of one that has used its GPU could not use it."""
+    return ProcessPoolExecutor(count, get_context("spawn"), _begin, (count,))
 
 
 @dataclass(frozen=True)
@@ -44,10 +57,7 @@ class Workers:
             return self._on_ray(function, calls)
         if self.count == 1:
             return [function(*call) for call in calls]
-        # A fork of a process that has used its GPU cannot use it.
-        with ProcessPoolExecutor(
-            self.count, get_context("spawn"), _share_cores, (self.count,)
-        ) as pool:  # fmt: skip
+        with processes(self.count) as pool:
             futures = [pool.submit(function, *call) for call in calls]
             try:
                 for future in as_completed(futures):
