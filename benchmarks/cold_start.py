@@ -1,6 +1,7 @@
 """Seconds from the start of a command to its first result: nothing compiled, and all of it.
 
     python benchmarks/cold_start.py [--data embedded] [--network kestrel-5-small]
+        [--commands train,search,adapt]
 
 First results are the first finished epoch of `train` and of `adapt`, and the first schedule that
 `search` evaluated. Every command is a process of its own. Clips are decoded before, kernels are
@@ -16,6 +17,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+COMMANDS = ("train", "search", "adapt")
 LIMIT_S = 600.0
 LOOKS_A_SECOND = 50
 
@@ -63,7 +65,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", default="embedded")
     parser.add_argument("--network", default="kestrel-5-small")
+    parser.add_argument("--commands", default=",".join(COMMANDS), help="those to measure")
     arguments = parser.parse_args()
+    wanted = arguments.commands.split(",")
+    if not set(wanted) <= set(COMMANDS):
+        parser.error(f"--commands is {arguments.commands}; choose from {','.join(COMMANDS)}")
     data = ["--data", arguments.data]
     train = Command(
         ["train", *data, "--network", arguments.network, "--epochs", "1"], "curves.jsonl", 1
@@ -78,6 +84,7 @@ def main() -> None:
             Command(["search", *qnn], "journal.jsonl", 2),  # its first line says what is searched
             Command(["adapt", *qnn, *fastest], "qat/curves.jsonl", 1),
         ]
+        commands = [command for command in commands if command.words[0] in wanted]
         for caches in ("empty", "full"):
             seconds = one_round(folder / caches, commands, folder / "caches")
             figures = ", ".join(f"{command} {s:.1f} s" for command, s in seconds.items())

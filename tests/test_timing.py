@@ -73,6 +73,7 @@ def test_batch_equals_single(graph: Graph, profile: Profile, data: st.DataObject
     rows = np.array([list(delays.values()) for delays in chosen]).reshape(3, -1)
     single = [time_snn(graph, delays, profile).core_cycles for delays in chosen]
     assert core_cycles_many(graph, rows, profile).tolist() == single
+    assert core_cycles_many(graph, rows[:1], profile).tolist() == single[:1]
 
 
 @pytest.mark.parametrize("attention", ["serial", "streamed"])

@@ -9,6 +9,8 @@ and keeps what it made on disk for the next start.
 import os
 from collections.abc import Hashable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from importlib import import_module
 
 import torch
 
@@ -24,6 +26,7 @@ def compile_ahead(snn: Snn, schedules: Iterable[Delays], *, padded: bool = False
     """Have the kernels of these schedules ready; on a CPU there is nothing to do."""
     if snn.device.type != "cuda":
         return
+    load_compiler(snn.device)
     tasks: dict[Hashable, tuple[Stage, Delays]] = {}
     for delays in schedules:
         for stage in snn.network.stages:
@@ -32,6 +35,24 @@ def compile_ahead(snn: Snn, schedules: Iterable[Delays], *, padded: bool = False
         waiting = [pool.submit(_run, snn, *task, padded) for task in tasks.values()]
         for done in waiting:
             done.result()
+
+
+def load_compiler(device: torch.device) -> None:
+    """Load once what all kernels share: many threads that come first each do it anew.
+
+    Before it looks into its cache on disk, Triton takes the SHA-256 of itself, half a gigabyte,
+    and asks its assembler for a version.
+    """
+    if device.type != "cuda":
+        return
+    with suppress(ImportError, AttributeError):  # where names differ, the first kernels do it
+        import_module("falcon_snn.neuron.fused")
+        from triton.compiler.compiler import make_backend
+        from triton.runtime import driver
+        from triton.runtime.cache import triton_key
+
+        triton_key()
+        make_backend(driver.active.get_current_target()).hash()
 
 
 def _kernel(snn: Snn, stage: Stage, delays: Delays) -> Hashable:

@@ -17,6 +17,7 @@ from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import Profile
 from falcon_snn.pipeline.graph import INPUT, Graph
 from falcon_snn.pipeline.steps import snn_plan
+from falcon_snn.pipeline.timing import time_snn
 
 Integers = NDArray[np.integer[Any]]
 
@@ -34,6 +35,9 @@ def core_cycles_many(graph: Graph, delays: Integers, profile: Profile) -> NDArra
         raise FalconError(f"delays have shape {delays.shape}; expected (n, {len(boundaries)})")
     if delays.size and not (delays.min() >= 1 and delays.max() <= graph.slots):
         raise FalconError(f"a delay lies outside 1..{graph.slots}")
+    if len(delays) == 1:  # one needs no compiler, which takes half a second to load
+        one = dict(zip(boundaries, delays[0].tolist(), strict=True))
+        return np.array([time_snn(graph, one, profile).core_cycles], dtype=np.int64)
     program = _program(graph, profile)
     evaluate = _compiled()
     rows = np.ascontiguousarray(delays, dtype=np.int8)

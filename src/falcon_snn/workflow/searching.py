@@ -15,7 +15,7 @@ from falcon_snn.forms import MOST_CHIPS, MOST_SEED, MOST_WORKERS, demand_within
 from falcon_snn.hardware.profile import Profile, load_profile, profile_toml
 from falcon_snn.network.calibrate import CALIBRATION_CLIPS, calibrate
 from falcon_snn.network.chip import FIRST_CHIP, sampled
-from falcon_snn.network.compile_ahead import compile_ahead
+from falcon_snn.network.compile_ahead import compile_ahead, load_compiler
 from falcon_snn.network.description import Network
 from falcon_snn.pipeline.batch import core_cycles_many
 from falcon_snn.pipeline.timing import qnn_cycles
@@ -167,10 +167,12 @@ def predictor_of(
     """
     snn, metadata = load_network(checkpoint)
     where = choose_device(device)
-    snn, batch = snn.to(where), 2048 if where.type == "cuda" else 64
+    batch = 2048 if where.type == "cuda" else 64
     delays = {*range(1, longest + 1), snn.network.slots}
+    uniform = [dict.fromkeys(snn.network.boundaries, delay) for delay in delays]
     with ThreadPoolExecutor(1) as aside:  # kernels are compiled while clips are read
-        uniform = [dict.fromkeys(snn.network.boundaries, delay) for delay in delays]
+        aside.submit(load_compiler, where)  # and their compiler is loaded while the GPU wakes up
+        snn = snn.to(where)
         compiled = aside.submit(compile_ahead, snn, [] if chips else uniform)
         examples = load_split(data, "validation", limit, metadata.words)
         compiled.result()
