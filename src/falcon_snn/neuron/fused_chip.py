@@ -99,6 +99,8 @@ def _driven(packed, number, INPUT_BITS: tl.constexpr, ASM: tl.constexpr):
     BITS: tl.constexpr = INPUT_BITS if INPUT_BITS else 1
     if ASM:
         # Four at a time. A byte below 0x64 as the upper one is a 16-bit float, 1024 and that byte.
+        # Not pure: else the compiler sees bytes behind the product and lays its operands out for
+        # them, which takes a register move for every other conversion.
         return tl.inline_asm_elementwise(
             """{ .reg .b32 x, a, b; shr.b32 x, $2, $3; and.b32 x, x, $7;
             prmt.b32 a, x, 0x64646464, 0x4140; prmt.b32 b, x, 0x64646464, 0x4342;
@@ -111,7 +113,7 @@ def _driven(packed, number, INPUT_BITS: tl.constexpr, ASM: tl.constexpr):
                 tl.full(packed.shape, 1024.0, tl.float16),
             ],
             dtype=tl.float16,
-            is_pure=True,
+            is_pure=False,
             pack=4,
         )
     else:  # noqa: RET505 (Triton compiles one branch only if both are spelled out)
