@@ -182,26 +182,29 @@ def _chip_product(
     tile, span = tiles.chip_tile(), converter.high - converter.low
     padded = -(-rows // tile["BLOCK_M"]) * tile["BLOCK_M"]
     driven = torch.empty((groups, inputs, padded), dtype=torch.uint8, device=x.device)
-    weights = None
+    field, squares = 0, None
     if levels is not None:
-        weights = torch.empty((groups, passes, padded), dtype=torch.int32, device=x.device)
+        field = 4 if array.most_squares < 16 else 32  # bits of a sum of squared inputs
+        words = -(-passes * field // 32)
+        squares = torch.empty((groups, words, padded), dtype=torch.int32, device=x.device)
     bits = max(array.input_bits, 1)
-    common: dict[str, Any] = {"INPUT_BITS": array.input_bits, "BLOCK_K": inputs}
+    common: dict[str, Any] = {
+        "INPUT_BITS": array.input_bits, "BLOCK_K": inputs, "FIELD": field
+    }  # fmt: skip
     group_inputs[(padded // tile["BLOCK_M"], groups)](
-        x, _places_of(array.reads(patches.inputs, inputs), patches), driven, levels, weights, rows,
-        padded, passes, first, *term.shape[1:3], *patches[:4],
+        x, _places_of(array.reads(patches.inputs, inputs), patches), driven, squares, rows, padded,
+        passes, first, *term.shape[1:3], *patches[:4],
         sum(1 << (number * bits) for number in range(passes)),
-        ACTIVE=array.weight.shape[1], NOISE=levels is not None, BLOCK_M=tile["BLOCK_M"], **common,
+        ACTIVE=array.weight.shape[1], BLOCK_M=tile["BLOCK_M"], **common,
     )  # fmt: skip
     width = columns // len(array.parts)
     across, groups = width // array.chip_width, groups // array.arrays
-    begin = (1 << (converter.bits - 1)) - (converter.low << converter.bits)
     # Half of the groups are added up in each half of a register.
     packed = variance is None and converter.bits == FINEST and groups // 2 * span < 1 << 16
     chip_product[(across * array.arrays * passes * (padded // tile["BLOCK_M"]),)](
-        driven, cells.high, cells.low, variance, weights, array.dark, keys, places, term.factor,
-        array.worths, out, rows, padded, outputs // array.arrays, width, groups, array.arrays,
-        passes, cells.inverse, begin, span, converter.low, converter.bits, unit,
+        driven, cells.high, cells.low, variance, squares, levels, array.dark, keys, places,
+        term.factor, array.worths, out, rows, padded, outputs // array.arrays, width, groups,
+        array.arrays, passes, span, converter.low, converter.bits, array.most_squares + 1, unit,
         float(LARGEST_INPUT), across, PARTS=len(array.parts), PIECES=array.chip_pieces,
         NOISE=keys is not None, ASM=x.is_cuda, PACKED=packed and _adds_halves(x), BLOCK_N=PIECE,
         enable_fp_fusion=False, **common, **tile,
