@@ -144,11 +144,11 @@ def _fire_on_chip(
     shape = terms[0].shape
     out, places = _output(shape, border, currents[0].device)
     rows, outputs = currents[0].shape[1:]
-    fire_currents[(-(-outputs // 32) * -(-rows // 64),)](
+    tile = tiles.firing_tile(outputs)
+    fire_currents[tiles.one_each(tile, rows, outputs)](
         currents[0], currents[1] if len(currents) > 1 else None, out, neurons.static,
         neurons.initial, neurons.threshold, rows, outputs, LARGEST_INPUT, *shape[1:3], *places[:4],
-        PASSES=tuple(len(one) for one in currents), SLOTS=slots, DELAY=delay, BLOCK_M=64,
-        BLOCK_N=32,
+        PASSES=tuple(len(one) for one in currents), SLOTS=slots, DELAY=delay, **tile,
     )  # fmt: skip
     return out
 
@@ -180,7 +180,7 @@ def _chip_product(
     groups, inputs, columns = cells.high.shape
     places, variance, levels, unit = cells.fresh or (None, None, None, 0.0)
     tile, span = tiles.chip_tile(), converter.high - converter.low
-    padded = -(-rows // tile["BLOCK_M"]) * tile["BLOCK_M"]
+    padded = -(-rows // tiles.GROUPED_ROWS) * tiles.GROUPED_ROWS
     driven = torch.empty((groups, inputs, padded), dtype=torch.uint8, device=x.device)
     field, squares = 0, None
     if levels is not None:
@@ -191,11 +191,11 @@ def _chip_product(
     common: dict[str, Any] = {
         "INPUT_BITS": array.input_bits, "BLOCK_K": inputs, "FIELD": field
     }  # fmt: skip
-    group_inputs[(padded // tile["BLOCK_M"], groups)](
+    group_inputs[(padded // tiles.GROUPED_ROWS, -(-groups // tiles.GROUPS_EACH))](
         x, _places_of(array.reads(patches.inputs, inputs), patches), driven, squares, rows, padded,
-        passes, first, *term.shape[1:3], *patches[:4],
+        groups, passes, first, *term.shape[1:3], *patches[:4],
         sum(1 << (number * bits) for number in range(passes)),
-        ACTIVE=array.weight.shape[1], BLOCK_M=tile["BLOCK_M"], **common,
+        ACTIVE=array.weight.shape[1], BLOCK_M=tiles.GROUPED_ROWS, **common,
     )  # fmt: skip
     width = columns // len(array.parts)
     across, groups = width // array.chip_width, groups // array.arrays

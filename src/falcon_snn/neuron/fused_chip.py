@@ -55,8 +55,8 @@ def plain_bytes(mixed, SECOND: tl.constexpr = False):
 
 @triton.jit
 def group_inputs(
-    x_ptr, at_ptr, out_ptr, square_ptr, rows, padded, passes, first, lines, pixels, clip_at,
-    line_at, pixel_at, start_at, always_on,
+    x_ptr, at_ptr, out_ptr, square_ptr, rows, padded, groups, passes, first, lines, pixels,
+    clip_at, line_at, pixel_at, start_at, always_on,
     INPUT_BITS: tl.constexpr, ACTIVE: tl.constexpr, FIELD: tl.constexpr, BLOCK_M: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):  # fmt: skip
@@ -65,32 +65,33 @@ def group_inputs(
     A pass takes one bit of a train of spikes, or INPUT_BITS of its count. `at_ptr` says where a
     group's inputs lie, counted from where a row begins, or -1 for none; inputs from ACTIVE on are
     `always_on`. For noise also the sums of squared inputs, FIELD bits for each pass, int32 [group,
-    word, row].
+    word, row]. A program takes several groups: where its rows lie takes longer than one of them.
     """
-    group = tl.program_id(1)
     m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     k = tl.arange(0, BLOCK_K)
     row = tl.where(m < rows, m, 0)
-    at = tl.load(at_ptr + group * BLOCK_K + k)[:, None]
-    place = place_at(row, lines, pixels, clip_at, line_at, pixel_at, start_at)[None, :]
-    x = tl.load(x_ptr + place + at, mask=at >= 0, other=0)
-    if INPUT_BITS:
-        x = first_counts(x & ((1 << first) - 1), 8).to(tl.uint8)
-    start = group.to(tl.int64) * padded
-    driven = tl.where(k[:, None] >= ACTIVE, always_on, x).to(tl.uint8)
-    tl.store(out_ptr + start * BLOCK_K + k[:, None] * padded + m[None, :], driven)
-    if FIELD == 32:
-        x, square = x.to(tl.int32), square_ptr + start * passes + m
-        BITS: tl.constexpr = INPUT_BITS if INPUT_BITS else 1
-        for number in range(passes):
-            now = (x >> (number * BITS)) & ((1 << BITS) - 1)
-            tl.store(square + number * padded, tl.sum(now * now, axis=0))
-    elif FIELD == 4:  # spikes of eight passes are counted at once, each in four bits of its own
-        x = x.to(tl.int32)
-        x = (x | (x << 12)) & 0x000F000F
-        x = (x | (x << 6)) & 0x03030303
-        x = (x | (x << 3)) & 0x11111111
-        tl.store(square_ptr + start + m, tl.sum(x, axis=0))
+    place = x_ptr + place_at(row, lines, pixels, clip_at, line_at, pixel_at, start_at)[None, :]
+    out, long = out_ptr + (k[:, None] * padded + m[None, :]), padded.to(tl.int64)
+    for group in range(tl.program_id(1), groups, tl.num_programs(1)):
+        at = tl.load(at_ptr + group * BLOCK_K + k)[:, None]
+        x = tl.load(place + at, mask=at >= 0, other=0)
+        if INPUT_BITS:
+            x = first_counts(x & ((1 << first) - 1), 8).to(tl.uint8)
+        start = group * long
+        driven = tl.where(k[:, None] >= ACTIVE, always_on, x).to(tl.uint8)
+        tl.store(out + start * BLOCK_K, driven)
+        if FIELD == 32:
+            x, square = x.to(tl.int32), square_ptr + start * passes + m
+            BITS: tl.constexpr = INPUT_BITS if INPUT_BITS else 1
+            for number in range(passes):
+                now = (x >> (number * BITS)) & ((1 << BITS) - 1)
+                tl.store(square + number * padded, tl.sum(now * now, axis=0))
+        elif FIELD == 4:  # spikes of eight passes are counted at once, each in four bits of its own
+            x = x.to(tl.int32)
+            x = (x | (x << 12)) & 0x000F000F
+            x = (x | (x << 6)) & 0x03030303
+            x = (x | (x << 3)) & 0x11111111
+            tl.store(square_ptr + start + m, tl.sum(x, axis=0))
 
 
 @triton.jit
