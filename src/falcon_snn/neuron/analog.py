@@ -11,7 +11,7 @@ order: the signs of their weights are then orthogonal, and their noise is not co
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -146,8 +146,7 @@ class AnalogArray:
         assert clips is not None
         places = counters((1, rows // len(clips)), self.noise.key, clips.device)
         keys = mix(clips[:, None] ^ places).flatten()
-        passes = range(self.pass_count(first))
-        return mix(torch.stack([keys ^ key_of("pass", number) for number in passes]))
+        return mix(keys ^ pass_keys(self.pass_count(first), clips.device)[:, None])
 
     @cached_property
     def place_keys(self) -> Tensor:
@@ -388,6 +387,13 @@ def exact_type(reach: float) -> torch.dtype:
     return torch.float32 if reach < _EXACT else torch.float64
 
 
+@cache
+def pass_keys(passes: int, device: torch.device) -> Tensor:
+    """A hash of each pass, int32."""
+    keys = [key_of("pass", number) for number in range(passes)]
+    return torch.tensor(keys, dtype=torch.int32, device=device)
+
+
 def clip_keys(packed: Tensor) -> Tensor:
     """A hash of each clip's source spikes, int32: a clip is known by what it is, not by its place.
 
@@ -395,4 +401,4 @@ def clip_keys(packed: Tensor) -> Tensor:
     """
     flat = packed.flatten(1)
     places = counters((flat.shape[1],), key_of("clip"), packed.device)
-    return mix((flat * places).sum(dim=1).to(torch.int32))
+    return mix((flat * places).sum(dim=1, dtype=torch.int32))  # wraps

@@ -11,11 +11,12 @@ from torch import Tensor
 from falcon_snn.errors import FalconError
 from falcon_snn.neuron import fused_kernels as kernels
 from falcon_snn.neuron import fused_tiles as tiles
-from falcon_snn.neuron.analog import CHIP_TILE, PIECE, AnalogArray
+from falcon_snn.neuron.analog import CHIP_TILE, PIECE, AnalogArray, pass_keys
 from falcon_snn.neuron.converter import FINEST
+from falcon_snn.neuron.counter_noise import key_of
 from falcon_snn.neuron.encoding import train_words
 from falcon_snn.neuron.fused_attention import attention as attention_kernel
-from falcon_snn.neuron.fused_chip import chip_product, group_inputs
+from falcon_snn.neuron.fused_chip import chip_product, group_inputs, row_keys
 from falcon_snn.neuron.fused_exact import code_currents, exact_product, fire_currents
 from falcon_snn.neuron.fused_product import spiking_matmul
 from falcon_snn.neuron.fused_wide import wide_spiking_matmul
@@ -160,12 +161,22 @@ def chip_currents_of(term: "Term", first: int) -> Tensor:
     array, clips = term.chip
     shape = term.shape
     rows = shape[0] * shape[1] * shape[2]
-    keys = array.read_keys(clips, rows, first)
-    keys = None if keys is None else (keys | 1).view(torch.uint32)
     passes = array.pass_count(first)
+    keys = None if array.noise is None else _row_keys(array.noise.key, clips, rows, passes)
     out = torch.empty((passes, rows, shape[3]), dtype=torch.int32, device=term.packed.device)
     launch = _exact_product if array.converter is None else _chip_product
     launch(term, array, first, keys, out)
+    return out
+
+
+def _row_keys(key: int, clips: Tensor | None, rows: int, passes: int) -> Tensor:
+    """The rows' hashes for fresh noise, odd, uint32 [pass, row]."""
+    assert clips is not None
+    out = torch.empty((passes, rows), dtype=torch.uint32, device=clips.device)
+    row_keys[(-(-rows // 1024),)](
+        clips.contiguous(), pass_keys(passes, clips.device), out, rows, rows // len(clips), key,
+        key_of(key, "again"), passes, BLOCK=1024,
+    )  # fmt: skip
     return out
 
 

@@ -30,6 +30,27 @@ def place_at(rows, lines, pixels, clip, line, pixel, start):
 
 
 @triton.jit
+def _mix(x):
+    """`counter_noise.mix` of uint32."""
+    x = (x ^ (x >> 16)) * 0x7FEB352D
+    x = (x ^ (x >> 15)) * 0x846CA68B
+    return x ^ (x >> 16)
+
+
+@triton.jit(do_not_specialize=["key", "again"])
+def row_keys(clip_ptr, pass_ptr, out_ptr, rows, each, key, again, passes, BLOCK: tl.constexpr):
+    """`AnalogArray.read_keys`, made odd: uint32 [pass, row], for `each` rows of a clip."""
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = row < rows
+    place = _mix(_mix((row % each).to(tl.uint32) + key.to(tl.uint32)) ^ again.to(tl.uint32))
+    clip = tl.load(clip_ptr + row // each, mask=inside, other=0).to(tl.uint32)
+    one = _mix(clip ^ place)
+    for number in range(passes):
+        drawn = _mix(one ^ tl.load(pass_ptr + number).to(tl.uint32)) | 1
+        tl.store(out_ptr + number * rows.to(tl.int64) + row, drawn, mask=inside)
+
+
+@triton.jit
 def mixed_bytes(rows, places):
     """The four random bytes of `counter_noise.fresh_bytes` for two odd keys."""
     wide = rows.to(tl.uint64) * places.to(tl.uint64)
