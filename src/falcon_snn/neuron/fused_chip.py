@@ -262,15 +262,19 @@ def chip_product(
                 square1 = (tl.load(square + words * padded) >> shift) & mask
                 level0 = tl.load(level_ptr + square0)[:, None]
                 level1 = tl.load(level_ptr + levels + square1)[:, None]
+            # Pieces are added last, so that one address serves all of them.
+            cells0 = group * (BLOCK_K * columns) + part * width
+            cells1 = cells0 + BLOCK_K * columns
+            high0, low0 = high_ptr + cells0 + cell, low_ptr + cells0 + cell
+            high1, low1 = high_ptr + cells1 + cell, low_ptr + cells1 + cell
             added = ()
             for piece in tl.static_range(PIECES):
-                cells0 = group * (BLOCK_K * columns) + (part * width + piece * BLOCK_N) + cell
-                cells1 = cells0 + BLOCK_K * columns
-                y0 = tl.dot(x0, tl.load(high_ptr + cells0), tl.dot(x0, tl.load(low_ptr + cells0)))
-                y1 = tl.dot(x1, tl.load(high_ptr + cells1), tl.dot(x1, tl.load(low_ptr + cells1)))
+                aside = piece * BLOCK_N
+                y0 = tl.dot(x0, tl.load(high0 + aside), tl.dot(x0, tl.load(low0 + aside)))
+                y1 = tl.dot(x1, tl.load(high1 + aside), tl.dot(x1, tl.load(low1 + aside)))
                 if NOISE:
-                    at_places = group // 2 * columns + (part * width + piece * BLOCK_N) + n
-                    places = tl.load(place_ptr + at_places)[None, :]
+                    hashes = place_ptr + (group // 2 * columns + part * width) + n
+                    places = tl.load(hashes + aside)[None, :]
                 if PACKED:
                     code = _both_codes(
                         codes[piece], y0, y1, keys, places, level0, level1, span, NOISE
@@ -280,11 +284,13 @@ def chip_product(
                     if NOISE:
                         mixed = mixed_bytes(keys, places)
                         noise0 = _noise_of(
-                            x0 * x0, variance_ptr, cells0, level0, mixed, unit, SECOND=False
-                        )
+                            x0 * x0, variance_ptr, cells0 + cell + aside, level0, mixed, unit,
+                            SECOND=False,
+                        )  # fmt: skip
                         noise1 = _noise_of(
-                            x1 * x1, variance_ptr, cells1, level1, mixed, unit, SECOND=True
-                        )
+                            x1 * x1, variance_ptr, cells1 + cell + aside, level1, mixed, unit,
+                            SECOND=True,
+                        )  # fmt: skip
                     code = codes[piece] + _code_of(y0, noise0, span, bits)
                     code += _code_of(y1, noise1, span, bits)
                 added = added + (code,)  # noqa: RUF005
