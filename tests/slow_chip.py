@@ -133,10 +133,11 @@ class SlowChip:
             for part in range(self.profile.weight_slices):
                 worth = self.worth * 2 ** (part * self.profile.slice_bits)
                 for group, rows in enumerate(self.groups()):
-                    y = sum(int(x[r]) * round(self.value[part, r, output] * UNIT) for r in rows)
+                    y: float = sum(int(x[r]) * self.grid(self.value[part, r, output]) for r in rows)
                     dark = self.shift(group, output * self.profile.weight_slices + part)
                     y += dark
-                    at = place(group * columns + part * self.outputs + output, read)
+                    # Two row groups share a place.
+                    at = place(group // 2 * columns + part * self.outputs + output, read)
                     on = sum(int(x[r]) ** 2 for r in rows)
                     if self.span is None:
                         if self.profile.read_noise != "none":
@@ -146,7 +147,8 @@ class SlowChip:
                         continue
                     noise = 0
                     if self.profile.read_noise != "none":
-                        noise = fresh(row_key, at, self.byte_weights(part, output, on))
+                        a, b, c, d = self.byte_weights(part, output, on)
+                        noise = fresh(row_key, at, (b, d, a, c) if group % 2 else (a, b, c, d))
                     total += worth * self.converted(y, noise)
                     if self.profile.offset_trim == "silent":
                         total -= worth * self.converted(dark, 0)
@@ -162,10 +164,15 @@ class SlowChip:
         assert self.span is not None
         return round(self.span / ((self.profile.converter_levels - 1) // 2) * UNIT)
 
+    def grid(self, value: float) -> int:
+        """A cell in parts of a converter's step, or in parts of a unit."""
+        whole = round(value * UNIT)
+        return whole if self.span is None else round(whole * (self.parts / self.step()))
+
     def shift(self, group: int, column: int) -> int:
         if self.span is None or not self.profile.offset_steps:
             return 0
-        return round(self.offset(group, column) * self.step())
+        return round(self.offset(group, column) * self.parts)
 
     def byte_weights(self, part: int, output: int, on: int) -> tuple[int, ...]:
         """Of two neighbouring whole numbers as many of the higher one as the variance wants."""
@@ -177,11 +184,10 @@ class SlowChip:
                              one[1]),
         )  # fmt: skip
         sizes = [found[0] + (place < found[1]) for place in range(4)]
-        return sizes[0], sizes[2], -sizes[1], -sizes[3]
+        return sizes[0], sizes[3], -sizes[1], -sizes[2]
 
     def converted(self, y: float, noise: int) -> float:
         """The nearest code of a sum in parts of a step, the higher one in the middle."""
-        seen = round(y * (self.parts / self.step())) + noise
         top = (self.profile.converter_levels - 1) // 2
-        code = (seen + self.parts // 2) // self.parts
+        code = (y + noise + self.parts // 2) // self.parts
         return min(max(code, -top), top) * self.step() / UNIT

@@ -21,7 +21,7 @@ from falcon_snn.hardware.profile import Profile, load_profile
 from falcon_snn.network.chip import clamped, polynomial, sample_array, stuck, written
 from falcon_snn.neuron import layers
 from falcon_snn.neuron.analog import UNIT, AnalogArray, Wires, row_groups, wired_sums
-from falcon_snn.neuron.converter import Converter, convert
+from falcon_snn.neuron.converter import FINEST, Converter, convert
 from falcon_snn.neuron.counter_noise import counters, key_of, normals
 from falcon_snn.neuron.packed import encode, pack, unpack
 
@@ -179,7 +179,9 @@ def test_stuck_cells() -> None:
 def test_sense_offsets(key: str) -> None:
     _, weights, x, bits, span = parts_of(key)
     array = held(weights, chip(converter_levels=2**bits - 1), span)
-    offset = torch.tensor(np.rint(vectors()["S__offset"] * UNIT)).to(array.weight.dtype)
+    assert array.converter is not None
+    finer = 2.0**array.converter.bits * UNIT / array.converter.step
+    offset = torch.tensor(np.rint(vectors()["S__offset"] * finer)).to(array.weight.dtype)
     assert np.array_equal(codes_of(array, x, offset)[0], vectors()[key])
 
 
@@ -203,14 +205,15 @@ def test_neurons_behind_converters(key: str) -> None:
 def test_ranges_of_lightning(key: str) -> None:
     words, weights, x, bits, _ = parts_of(key + "__R1")
     largest = {"bin": 1, "cnt": 3}[words[2]]
-    array = held(weights, chip(**wide(words[1])), 1.0)
+    profile = chip(converter_levels=2**bits - 1, **wide(words[1]))
     total = np.zeros((8, 8))
     top = 2 ** (bits - 1) - 1
     for group in range(4):
         bound = largest * float(words[4][5:]) * np.abs(weights[9 * group : 9 * group + 9]).max()
-        converter = Converter(round(bound / top * UNIT), -top, top)
+        array = held(weights, profile, bound)
+        assert array.converter is not None
         y = array.partial_sums(torch.tensor(x.astype(np.uint8)))[group]
-        total += convert(y, converter).double().numpy() * bound / top
+        total += convert(y, array.converter).double().numpy() * bound / top
     assert np.abs(total - vectors()[key]).max() < 1e-9
 
 
@@ -296,7 +299,7 @@ def test_moments_behind_the_converter() -> None:
     ]  # fmt: skip
     groups = row_groups((cells[0] - cells[1]).transpose(1, 2), 9, 9)  # [draw, output, group, row]
     y = torch.einsum("mgr,dogr->dmgo", row_groups(x, 9, 9), groups)
-    total = convert((y * UNIT).round(), Converter(UNIT, -7, 7)).sum(dim=2)
+    total = convert((y * 2**FINEST).round(), Converter(UNIT, -7, 7)).sum(dim=2)
     golden = vectors()[f"{key}__std"]
     assert (np.abs(total.mean(0).numpy() - vectors()[f"{key}__mean"]) < 0.16 * golden + 0.02).all()
     assert (np.abs(total.std(0).numpy() - golden) < 0.12 * golden + 0.02).all()

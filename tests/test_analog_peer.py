@@ -5,14 +5,14 @@
 
 import contextlib
 import io
+from dataclasses import replace
 
 import pytest
 import torch
 
 from falcon_snn.hardware.profile import load_profile
 from falcon_snn.network.chip import sample_array
-from falcon_snn.neuron.analog import UNIT
-from falcon_snn.neuron.converter import Converter, convert
+from falcon_snn.neuron.converter import convert
 
 with contextlib.redirect_stdout(io.StringIO()):
     nn = pytest.importorskip("aihwkit_lightning.nn", reason="aihwkit-lightning is not installed")
@@ -35,10 +35,12 @@ def test_row_groups_behind_converters(bits: int, bound: float, largest: int) -> 
     with torch.no_grad():
         peer.weight.copy_(codes[:, 0, 0].double())
         wanted = peer(x.double())
-    array = sample_array(codes, load_profile("xue2020"), 1, bits=3, span=7.0)
+    profile = replace(load_profile("xue2020"), converter_levels=2**bits - 1)
     total, top = torch.zeros(40, 16, dtype=torch.float64), 2 ** (bits - 1) - 1
-    for group, sums in enumerate(array.partial_sums(x)):
+    for group in range(6):
         span = largest * bound * float(codes[..., 9 * group : 9 * group + 9].abs().max())
-        found = convert(sums.double(), Converter(round(span / top * UNIT), -top, top))
+        array = sample_array(codes, profile, 1, bits=3, span=span)
+        assert array.converter is not None
+        found = convert(array.partial_sums(x)[group], array.converter)
         total += found.double() * span / top
     assert (total - wanted).abs().max() < 1e-9

@@ -66,7 +66,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "neuron/converter.py",
         "test_converter.py",
         (".add_(0.5).floor_()", ".sub_(0.5).ceil_()"),
-        ("        parts += noise", "        parts -= noise"),
+        ("parts = parts + noise", "parts = parts - noise"),
         ("3.5 * sigma + levels + 2", "levels + 2"),
         ("2 * _BYTE * BYTE_VARIANCE**0.5", "4 * _BYTE * BYTE_VARIANCE**0.5"),
     ),

@@ -105,33 +105,36 @@ def sample_array(
             variance = _weighted(noise.variance.view(shape).movedim(2, 0), squared)
             noise = noise._replace(variance=variance)
         parts = (1.0,)
+    converter, dark, finer = None, None, 1.0
+    reach = reach_of(weight, largest)
+    if span is not None:  # cells are counted in parts of its step from here on
+        low = -profile.largest_code if profile.sensing == "subtracted" else 0
+        step, offset = max(1, round(span / profile.largest_code * UNIT)), None
+        if profile.offset_steps:
+            offset = _offsets(weight, len(parts), arrays, profile, key)
+            reach += float(offset.abs().max()) * step
+        sigma = 0.0 if noise is None else largest * noise.largest(active)
+        bits = fraction_bits(reach / step, sigma / step, profile.largest_code - low)
+        finer = 2.0**bits / step
+        weight = (weight * finer).round()
+        reach = reach * finer + weight.shape[1] * largest  # more than rounding adds
+        noise = None if noise is None else noise._replace(unit=noise.unit * finer**2)
+        offset = None if offset is None else (offset * 2.0**bits).round().to(exact_type(reach))
+        converter = Converter(step, low, profile.largest_code, offset, bits)
+        if offset is not None and profile.offset_trim == "silent":
+            silence = convert(offset, converter)
+            dark = silence.view(arrays, -1, 1, weight.shape[2]).sum(dim=1).int()
     wires = None
     if wired:
-        ohms = 1000 * profile.lrs_kohm
+        ohms, worths = 1000 * profile.lrs_kohm, tuple(UNIT * finer * scale for scale in scales)
         cells = laid_out(conductances)
-        wires = Wires(cells, scales, profile.column_ohm / ohms, profile.row_ohm / ohms)
-    step, offset, converter, dark = 0, None, None, None
-    if span is not None:
-        step = max(1, round(span / profile.largest_code * UNIT))
-        if profile.offset_steps:
-            offset = _offsets(weight, len(parts), arrays, profile, key) * step
-    reach = reach_of(weight, largest) + (0.0 if offset is None else float(offset.abs().max()))
-    kind = exact_type(reach)
+        wires = Wires(cells, worths, profile.column_ohm / ohms, profile.row_ohm / ohms)
     if span is None and noise is not None and noise.variance is not None:
         variance = noise.variance.to(exact_type(reach_of(noise.variance, largest**2)))
         noise = noise._replace(variance=variance)
-    if span is not None:
-        low = -profile.largest_code if profile.sensing == "subtracted" else 0
-        whole = None if offset is None else offset.round().to(kind)
-        sigma = 0.0 if noise is None else largest * noise.largest(active)
-        bits = fraction_bits(reach / step, sigma / step, profile.largest_code - low)
-        converter = Converter(step, low, profile.largest_code, whole, bits)
-        if whole is not None and profile.offset_trim == "silent":
-            silence = convert(whole, converter)
-            dark = silence.view(arrays, -1, 1, weight.shape[2]).sum(dim=1).int()
     return AnalogArray(
-        weight.to(kind), tuple(worth * part for part in parts), arrays, codes.shape[3], rows,
-        active, input_bits, converter, noise, wires, dark,
+        weight.to(exact_type(reach)), tuple(worth * part for part in parts), arrays,
+        codes.shape[3], rows, active, input_bits, converter, noise, wires, dark,
     )  # fmt: skip
 
 

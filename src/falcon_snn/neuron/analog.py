@@ -1,14 +1,17 @@
 """The product of one layer on a sampled chip: row groups, noise, converters.
 
-Cell values are whole multiples of 2^-16 of a unit, so every sum in front of a converter is exact in
-any order and on every device: float32 holds them below 2^24, float64 what is larger. Converters
-make whole numbers of them (`converter.py`); codes and what they are worth are again added up
-exactly, so the membrane stays an integer.
+Cell values are whole multiples of 2^-16 of a unit, or of a small part of a converter's step, so
+every sum in front of a converter is exact in any order and on every device: float32 holds them
+below 2^24, float64 what is larger. Converters make codes of them (`converter.py`); codes and what
+they are worth are again added up exactly, so the membrane stays an integer.
+
+Two neighbouring row groups of an array share the four random bytes of their noise, in another
+order: the signs of their weights are then orthogonal, and their noise is not correlated.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -18,6 +21,7 @@ from torch.nn import functional as F
 from falcon_snn.neuron.converter import Converter, convert
 from falcon_snn.neuron.counter_noise import (
     BYTE_VARIANCE,
+    PLAIN_WEIGHTS,
     byte_weights,
     counters,
     fresh_bytes,
@@ -31,10 +35,11 @@ _ROUNDS = 16  # of the voltages, until they agree with the currents
 _EXACT = 1 << 24  # below this a float32 holds every integer
 _HALF = 1 << 11  # whole numbers up to here fit a 16-bit float
 _HALVES = _HALF * _HALF
-SCALE = 1 << 8  # brings the high half into its range
+_SCALE = 1 << 8  # brings the high half into its range
 _DIGIT = 1 << 10  # the largest of a balanced digit of eleven bits
 CHIP_TILE = 64  # outputs of a tile of exact sums: padded to a multiple of it, none is masked
 PIECE = 16  # outputs that the tensor cores take at once
+_SHARED = (1, 3, 0, 2)  # which weight each byte has in the second of two row groups
 _TOGETHER = {"cpu": 1 << 20, "cuda": 1 << 27}  # sums that are formed together
 
 
@@ -58,7 +63,7 @@ class Wires(NamedTuple):
     """Cells one by one, because wires make what flows through one depend on the others."""
 
     cells: Tensor  # conductances over LRS, float64 [bit, group, row, column]
-    scales: tuple[float, ...]  # what the current of each bit is worth
+    scales: tuple[float, ...]  # what the current of each bit is worth in the grid of sums
     column: float  # resistance from one cell to the next over that of LRS
     row: float
 
@@ -66,23 +71,26 @@ class Wires(NamedTuple):
 class Fresh(NamedTuple):
     """What a kernel needs for read noise."""
 
-    places: Tensor  # odd hashes of places, uint32 [group, column]
+    places: Tensor  # odd hashes of places, uint32 [pair of groups, column]
     variance: Tensor | None  # float16, laid out like the cells; None: one for all
-    levels: Tensor | None  # then: for each sum of squared inputs the deviation, or four weights
+    levels: Tensor | None  # then: for each sum of squared inputs the deviation, or four weights,
+    # those of the first of two row groups before those of the second
     unit: float  # of variances
 
 
 class Cells(NamedTuple):
-    """Weights in two halves that 16-bit floats hold, high + low, all over SCALE.
+    """Weights in two halves that 16-bit floats hold, high + low, all over _SCALE.
 
-    Rows of a group are padded to a power of two; the first after the inputs holds the converter's
-    offset. Columns are [part, output], outputs padded to a multiple of `chip_width`.
+    Rows of a group are padded to a power of two. The first after the inputs holds the converter's
+    offset and how far the lowest code lies below zero, less half a step: a code is then what is
+    left of a sum without its parts. The second is 1.5 * 2^23: added to a float that counts parts,
+    its bits count them, too. Columns are [part, output], outputs padded to a multiple of
+    `chip_width`.
     """
 
     high: Tensor  # float16 [group, row, column], likewise low
     low: Tensor
     fresh: Fresh | None
-    inverse: float  # of a converter's step
 
 
 class Digits(NamedTuple):
@@ -97,7 +105,8 @@ class Digits(NamedTuple):
 class AnalogArray:
     """The weights of a layer as one chip holds them, and what reads them."""
 
-    weight: Tensor  # whole numbers [group, row, column]; columns are [part of a weight, output]
+    weight: Tensor  # whole numbers [group, row, column]; columns are [part of a weight, output].
+    # They count parts of the converter's step; without one 1/UNIT of a weight's unit.
     parts: tuple[float, ...]  # what a sum of each part is worth in the layer's sum
     arrays: int  # side by side, each reads `channels` channels of its own
     channels: int
@@ -137,15 +146,16 @@ class AnalogArray:
         assert clips is not None
         places = counters((1, rows // len(clips)), self.noise.key, clips.device)
         keys = mix(clips[:, None] ^ places).flatten()
-        passes = range(self.pass_count(first))
-        return mix(torch.stack([keys ^ key_of("pass", number) for number in passes]))
+        return mix(keys ^ pass_keys(self.pass_count(first), clips.device)[:, None])
 
     @cached_property
     def place_keys(self) -> Tensor:
-        """A hash for each group and column, int32."""
+        """A hash for each group and column, int32: two groups of an array share theirs."""
         assert self.noise is not None
-        groups, _, columns = self.weight.shape
-        return counters((groups, columns), self.noise.key, self.weight.device)
+        groups, columns = len(self.weight) // self.arrays, self.weight.shape[2]
+        shape = (self.arrays, -(-groups // 2), columns)
+        keys = counters(shape, self.noise.key, self.weight.device)
+        return keys.repeat_interleave(2, dim=1)[:, :groups].flatten(0, 1)
 
     @cached_property
     def worths(self) -> Tensor:
@@ -163,15 +173,17 @@ class AnalogArray:
         if not self.converter.bits:
             return None
         active = self.weight.shape[1]
-        rows = max(16, 1 << active.bit_length())
+        rows = max(16, 1 << (active + 1).bit_length())
         weight = F.pad(self.weight, (0, 0, 0, rows - active))
         if self.converter.offset is not None:
             weight[:, active] = self.converter.offset[:, 0]
         weight = self._even(self._wide(weight, self.chip_width))
+        weight[:, active] += (0.5 - self.converter.low) * 2.0**self.converter.bits
+        weight[:, active + 1] = 1.5 * 2.0**23
         high = (weight / _HALF).round() * _HALF
         return Cells(
-            (high / SCALE).half(), ((weight - high) / SCALE).half(),
-            self._fresh_for(rows, self.chip_width), self.converter.inverse * SCALE,
+            (high / _SCALE).half(), ((weight - high) / _SCALE).half(),
+            self._fresh_for(rows, self.chip_width),
         )  # fmt: skip
 
     @property
@@ -232,17 +244,18 @@ class AnalogArray:
             return None
         active = self.weight.shape[1]
         places = self._even(self._wide(self.place_keys | 1, width)).view(torch.uint32)
+        places = places if self.converter is None else places[::2].contiguous()
         if noise.variance is not None:
             variance = self._wide(F.pad(noise.variance, (0, 0, 0, rows - active)), width)
             return Fresh(places, self._even(variance).half(), None, self._noise_unit)
         if self.converter is not None:
-            packed = self.noise_weights.to(torch.int8).view(torch.int32).flatten()
-            return Fresh(places, None, packed, 0.0)
-        squares = torch.arange(self._most + 1, dtype=self.weight.dtype, device=places.device)
+            both = torch.stack([self.noise_weights, self.noise_weights[:, list(_SHARED)]])
+            return Fresh(places, None, both.to(torch.int8).view(torch.int32).flatten(), 0.0)
+        squares = torch.arange(self.most_squares + 1, dtype=self.weight.dtype, device=places.device)
         return Fresh(places, None, squares.mul_(self._noise_unit).sqrt_(), 0.0)
 
     @property
-    def _most(self) -> int:
+    def most_squares(self) -> int:
         """The largest sum of squared inputs of a row group."""
         return self.weight.shape[1] * ((1 << max(self.input_bits, 1)) - 1) ** 2
 
@@ -250,14 +263,14 @@ class AnalogArray:
     def _noise_unit(self) -> float:
         """What the variance of a draw of plain bytes is multiplied with."""
         assert self.noise is not None
-        scale = 1.0 if self.converter is None else self.converter.inverse
-        return self.noise.unit * scale**2 / (4 * BYTE_VARIANCE)
+        return self.noise.unit / (4 * BYTE_VARIANCE)
 
     @cached_property
     def noise_weights(self) -> Tensor:
         """Weights of bytes for each sum of squared inputs, [sum, 4], in parts of a step."""
-        one = self._noise_unit * 4 * BYTE_VARIANCE
-        found = [byte_weights(squares * one) for squares in range(self._most + 1)]
+        assert self.noise is not None
+        one = self.noise.unit
+        found = [byte_weights(squares * one) for squares in range(self.most_squares + 1)]
         return torch.tensor(found, device=self.weight.device)
 
     def reads(self, inputs: int, rows: int) -> Tensor:
@@ -288,7 +301,7 @@ class AnalogArray:
         x = x.permute(1, 2, 0, 3).flatten(0, 1)  # [group, row, input]
         if self.wires is None:
             return torch.bmm(x, self.weight)
-        return (UNIT * wired_sums(x, self.wires)).round().to(self.weight.dtype)
+        return wired_sums(x, self.wires).round().to(self.weight.dtype)
 
     def _sum(self, x: Tensor, keys: Tensor | None) -> Tensor:
         y, converter = self.partial_sums(x), self.converter
@@ -319,9 +332,17 @@ class AnalogArray:
         squares = replace(self, weight=variance, wires=None).partial_sums(x * x)
         if self.converter is not None and noise.variance is None:
             weights = self.noise_weights[squares.squeeze(2).long()]
-            return fresh_bytes(keys, self.place_keys, weights)
-        drawn = squares.mul_(self._noise_unit).sqrt_() * fresh_bytes(keys, self.place_keys)
+            return fresh_bytes(keys, self.place_keys, self.shared(weights))
+        plain = self.shared(PLAIN_WEIGHTS.to(x.device).expand(len(self.weight), 1, 4))
+        bytes_drawn = fresh_bytes(keys, self.place_keys, plain)
+        drawn = squares.mul_(self._noise_unit).sqrt_() * bytes_drawn
         return drawn if self.converter is None else drawn.round_()
+
+    def shared(self, weights: Tensor) -> Tensor:
+        """Weights of bytes [group, row, 4], in another order for every second group of an array."""
+        weights = weights.view(self.arrays, -1, *weights.shape[1:]).clone()
+        weights[:, 1::2] = weights[:, 1::2][..., list(_SHARED)]
+        return weights.flatten(0, 1)
 
 
 def row_groups(x: Tensor, tile_rows: int, active_rows: int) -> Tensor:
@@ -366,6 +387,13 @@ def exact_type(reach: float) -> torch.dtype:
     return torch.float32 if reach < _EXACT else torch.float64
 
 
+@cache
+def pass_keys(passes: int, device: torch.device) -> Tensor:
+    """A hash of each pass, int32."""
+    keys = [key_of("pass", number) for number in range(passes)]
+    return torch.tensor(keys, dtype=torch.int32, device=device)
+
+
 def clip_keys(packed: Tensor) -> Tensor:
     """A hash of each clip's source spikes, int32: a clip is known by what it is, not by its place.
 
@@ -373,4 +401,4 @@ def clip_keys(packed: Tensor) -> Tensor:
     """
     flat = packed.flatten(1)
     places = counters((flat.shape[1],), key_of("clip"), packed.device)
-    return mix((flat * places).sum(dim=1).to(torch.int32))
+    return mix((flat * places).sum(dim=1, dtype=torch.int32))  # wraps

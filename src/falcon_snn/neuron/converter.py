@@ -1,36 +1,30 @@
 """Converters behind row groups: sums in parts of a step, then the nearest code.
 
-A sum becomes a whole number of small parts of a step by one multiplication that is rounded once;
-noise adds whole numbers, and shifting the parts out leaves the code. So every device gives the same
+Cells are whole numbers of small parts of a step, rounded once when a chip is sampled. So are sums,
+and noise adds whole numbers; shifting the parts out leaves the code. So every device gives the same
 codes, and a kernel needs few instructions for each.
 """
 
 from math import floor, log2
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from falcon_snn.neuron.counter_noise import BYTE_VARIANCE
 
 FINEST = 16  # bits of a step behind the point
-_SUM_BITS = 22  # of what a kernel converts, and a sign
+_SUM_BITS = 21.99  # of what a kernel converts, and a sign; the rest is for cells rounded up
 _BYTE = 127  # the largest weight of a byte of noise
 
 
 class Converter(NamedTuple):
-    """Codes low..high of `step` each; `offset` [group, 1, column] adds to what it senses."""
+    """Codes low..high of 2^bits parts each; `offset` [group, 1, column] adds to what it senses."""
 
-    step: int  # in the grid's units
+    step: int  # what a code is worth, in units of 1/UNIT of a weight's unit
     low: int
     high: int
-    offset: Tensor | None = None
+    offset: Tensor | None = None  # in parts
     bits: int = FINEST  # behind the point of a sum that is counted in steps
-
-    @property
-    def inverse(self) -> float:
-        """Parts of a step in a grid's unit; a float32, whose products with sums 64 bits hold."""
-        return float(torch.tensor(2.0**self.bits / self.step, dtype=torch.float32))
 
 
 def fraction_bits(reach: float, sigma: float, levels: int) -> int:
@@ -45,7 +39,7 @@ def fraction_bits(reach: float, sigma: float, levels: int) -> int:
 
 
 def convert(y: Tensor, converter: Converter, noise: Tensor | None = None) -> Tensor:
-    """Codes of sums that have their offset, whole in float32; noise is in parts of a step."""
+    """Codes of sums that have their offset, in float32; all are whole parts of a step."""
     if y.is_cuda:
         return nearest_codes(y, converter, noise)
     from falcon_snn.neuron import converter_numba
@@ -55,8 +49,8 @@ def convert(y: Tensor, converter: Converter, noise: Tensor | None = None) -> Ten
 
 def nearest_codes(y: Tensor, converter: Converter, noise: Tensor | None) -> Tensor:
     """`convert` in torch: the nearest step, the higher one in the middle."""
-    parts = y.double().mul_(converter.inverse).round_()
+    parts = y.double()
     if noise is not None:
-        parts += noise
-    codes = parts.mul_(2.0**-converter.bits).add_(0.5).floor_()
+        parts = parts + noise
+    codes = (parts * 2.0**-converter.bits).add_(0.5).floor_()
     return codes.clamp_(converter.low, converter.high).float()

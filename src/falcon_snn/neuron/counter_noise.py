@@ -21,7 +21,8 @@ _QUANTILES = 1 << 16  # the outermost lie 4.3 sigma away
 _GRID = 1 << 12
 _FIRST, _SECOND = 0x7FEB352D, -0x7B935975  # as int32
 BYTE_VARIANCE = (256**2 - 1) / 12
-_SIGNS = (1, 1, -1, -1)  # of bytes from -128 to 127, so that their mean cancels
+# Of bytes from -128 to 127, so that their mean cancels; of variance 4 BYTE_VARIANCE.
+PLAIN_WEIGHTS = torch.tensor((1, 1, -1, -1))
 
 
 def mix(x: Tensor) -> Tensor:
@@ -47,14 +48,11 @@ def counters(shape: tuple[int, ...], key: int, device: torch.device) -> Tensor:
     return mix(mix(places + key) ^ key_of(key, "again"))
 
 
-def fresh_bytes(rows: Tensor, places: Tensor, weights: Tensor | None = None) -> Tensor:
+def fresh_bytes(rows: Tensor, places: Tensor, weights: Tensor) -> Tensor:
     """Weighted sums of four random bytes, whole in float32 [group, row, column].
 
-    For hashes of rows, int32 [row], and places [group, column]. Weights are [group, row, 4];
-    without them, those of variance 4 BYTE_VARIANCE.
+    For hashes of rows, int32 [row], and places [group, column]. Weights are [group, row, 4].
     """
-    if weights is None:
-        weights = torch.tensor(_SIGNS, device=rows.device).view(1, 1, 4)
     if rows.is_cuda:
         return weighted_bytes(rows, places, weights)
     from falcon_snn.neuron import counter_noise_numba
@@ -76,7 +74,8 @@ def byte_weights(variance: float) -> tuple[int, int, int, int]:
     squares = variance / BYTE_VARIANCE
     low = isqrt(int(squares / 4))
     higher = round((squares - 4 * low**2) / (2 * low + 1))  # so many of the four
-    first, third, second, fourth = (low + (place < higher) for place in range(4))
+    # In this order their mean is small, and so is what row groups that share bytes have in common.
+    first, third, fourth, second = (low + (place < higher) for place in range(4))
     return first, second, -third, -fourth
 
 

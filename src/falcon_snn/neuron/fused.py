@@ -11,11 +11,12 @@ from torch import Tensor
 from falcon_snn.errors import FalconError
 from falcon_snn.neuron import fused_kernels as kernels
 from falcon_snn.neuron import fused_tiles as tiles
-from falcon_snn.neuron.analog import CHIP_TILE, PIECE, AnalogArray
+from falcon_snn.neuron.analog import CHIP_TILE, PIECE, AnalogArray, pass_keys
 from falcon_snn.neuron.converter import FINEST
+from falcon_snn.neuron.counter_noise import key_of
 from falcon_snn.neuron.encoding import train_words
 from falcon_snn.neuron.fused_attention import attention as attention_kernel
-from falcon_snn.neuron.fused_chip import chip_product, group_inputs
+from falcon_snn.neuron.fused_chip import chip_product, group_inputs, row_keys
 from falcon_snn.neuron.fused_exact import code_currents, exact_product, fire_currents
 from falcon_snn.neuron.fused_product import spiking_matmul
 from falcon_snn.neuron.fused_wide import wide_spiking_matmul
@@ -144,11 +145,11 @@ def _fire_on_chip(
     shape = terms[0].shape
     out, places = _output(shape, border, currents[0].device)
     rows, outputs = currents[0].shape[1:]
-    fire_currents[(-(-outputs // 32) * -(-rows // 64),)](
+    tile = tiles.firing_tile(outputs)
+    fire_currents[tiles.one_each(tile, rows, outputs)](
         currents[0], currents[1] if len(currents) > 1 else None, out, neurons.static,
         neurons.initial, neurons.threshold, rows, outputs, LARGEST_INPUT, *shape[1:3], *places[:4],
-        PASSES=tuple(len(one) for one in currents), SLOTS=slots, DELAY=delay, BLOCK_M=64,
-        BLOCK_N=32,
+        PASSES=tuple(len(one) for one in currents), SLOTS=slots, DELAY=delay, **tile,
     )  # fmt: skip
     return out
 
@@ -160,12 +161,22 @@ def chip_currents_of(term: "Term", first: int) -> Tensor:
     array, clips = term.chip
     shape = term.shape
     rows = shape[0] * shape[1] * shape[2]
-    keys = array.read_keys(clips, rows, first)
-    keys = None if keys is None else (keys | 1).view(torch.uint32)
     passes = array.pass_count(first)
+    keys = None if array.noise is None else _row_keys(array.noise.key, clips, rows, passes)
     out = torch.empty((passes, rows, shape[3]), dtype=torch.int32, device=term.packed.device)
     launch = _exact_product if array.converter is None else _chip_product
     launch(term, array, first, keys, out)
+    return out
+
+
+def _row_keys(key: int, clips: Tensor | None, rows: int, passes: int) -> Tensor:
+    """The rows' hashes for fresh noise, odd, uint32 [pass, row]."""
+    assert clips is not None
+    out = torch.empty((passes, rows), dtype=torch.uint32, device=clips.device)
+    row_keys[(-(-rows // 1024),)](
+        clips.contiguous(), pass_keys(passes, clips.device), out, rows, rows // len(clips), key,
+        key_of(key, "again"), passes, BLOCK=1024,
+    )  # fmt: skip
     return out
 
 
@@ -180,28 +191,31 @@ def _chip_product(
     groups, inputs, columns = cells.high.shape
     places, variance, levels, unit = cells.fresh or (None, None, None, 0.0)
     tile, span = tiles.chip_tile(), converter.high - converter.low
-    padded = -(-rows // tile["BLOCK_M"]) * tile["BLOCK_M"]
+    padded = -(-rows // tiles.GROUPED_ROWS) * tiles.GROUPED_ROWS
     driven = torch.empty((groups, inputs, padded), dtype=torch.uint8, device=x.device)
-    weights = None
+    field, squares = 0, None
     if levels is not None:
-        weights = torch.empty((groups, passes, padded), dtype=torch.int32, device=x.device)
+        field = 4 if array.most_squares < 16 else 32  # bits of a sum of squared inputs
+        words = -(-passes * field // 32)
+        squares = torch.empty((groups, words, padded), dtype=torch.int32, device=x.device)
     bits = max(array.input_bits, 1)
-    common: dict[str, Any] = {"INPUT_BITS": array.input_bits, "BLOCK_K": inputs}
-    group_inputs[(padded // tile["BLOCK_M"], groups)](
-        x, _places_of(array.reads(patches.inputs, inputs), patches), driven, levels, weights, rows,
-        padded, passes, first, *term.shape[1:3], *patches[:4],
+    common: dict[str, Any] = {
+        "INPUT_BITS": array.input_bits, "BLOCK_K": inputs, "FIELD": field
+    }  # fmt: skip
+    group_inputs[(padded // tiles.GROUPED_ROWS, -(-groups // tiles.GROUPS_EACH))](
+        x, _places_of(array.reads(patches.inputs, inputs), patches), driven, squares, rows, padded,
+        groups, passes, first, *term.shape[1:3], *patches[:4],
         sum(1 << (number * bits) for number in range(passes)),
-        ACTIVE=array.weight.shape[1], NOISE=levels is not None, BLOCK_M=tile["BLOCK_M"], **common,
+        ACTIVE=array.weight.shape[1], BLOCK_M=tiles.GROUPED_ROWS, **common,
     )  # fmt: skip
     width = columns // len(array.parts)
     across, groups = width // array.chip_width, groups // array.arrays
-    begin = (1 << (converter.bits - 1)) - (converter.low << converter.bits)
     # Half of the groups are added up in each half of a register.
     packed = variance is None and converter.bits == FINEST and groups // 2 * span < 1 << 16
     chip_product[(across * array.arrays * passes * (padded // tile["BLOCK_M"]),)](
-        driven, cells.high, cells.low, variance, weights, array.dark, keys, places, term.factor,
-        array.worths, out, rows, padded, outputs // array.arrays, width, groups, array.arrays,
-        passes, cells.inverse, begin, span, converter.low, converter.bits, unit,
+        driven, cells.high, cells.low, variance, squares, levels, array.dark, keys, places,
+        term.factor, array.worths, out, rows, padded, outputs // array.arrays, width, groups,
+        array.arrays, passes, span, converter.low, converter.bits, array.most_squares + 1, unit,
         float(LARGEST_INPUT), across, PARTS=len(array.parts), PIECES=array.chip_pieces,
         NOISE=keys is not None, ASM=x.is_cuda, PACKED=packed and _adds_halves(x), BLOCK_N=PIECE,
         enable_fp_fusion=False, **common, **tile,

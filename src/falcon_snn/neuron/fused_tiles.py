@@ -9,6 +9,8 @@ from falcon_snn.neuron.analog import CHIP_TILE
 
 _MOST_INPUTS = 12_000  # of a product: 16 outputs' weights fill the shared memory of a processor
 _KEPT_INPUTS = 1024  # packed inputs of a row that fit the registers
+GROUPED_ROWS = 128  # of a program that lays out the inputs of row groups, a multiple of a tile's
+GROUPS_EACH = 8  # row groups of such a program
 CHUNK = 32  # bytes per step of the int8 product, the smallest that the tensor cores take
 
 
@@ -104,9 +106,19 @@ def attention_tile(tokens: int) -> dict[str, int]:
 def chip_tile() -> dict[str, int]:
     """Rows of a program of a layer on a chip with converters, and how it is launched.
 
-    Two warps: four would have to wait for each other at every product.
+    Two warps: four would have to wait for each other at every product. With three stages the next
+    row groups are on their way while two are converted.
     """
-    return {"BLOCK_M": 64, "STAGES": 2, "num_warps": 2, "maxnreg": 168}
+    return {"BLOCK_M": 64, "STAGES": 3, "num_warps": 2, "maxnreg": 168}
+
+
+def firing_tile(outputs: int) -> dict[str, int]:
+    """Neurons of a program that fires on currents: few a thread, so that many loads are under way.
+
+    None is masked where 16 divides the outputs.
+    """
+    width = 16 if outputs % 32 else 32
+    return {"BLOCK_M": 512 // width, "BLOCK_N": width, "num_warps": 4}
 
 
 def exact_tile(outputs: int) -> dict[str, int]:
