@@ -29,7 +29,7 @@ def reproduce(
         None, help="What --train trains on: Speech Commands, gsc-v1 or gsc-v2."
     ),
     workers: int = typer.Option(
-        1, help="Steps of --train side by side: four keep one large GPU busy."
+        1, help="Steps of --train side by side: three keep one large GPU busy."
     ),
     as_json: bool = JsonFlag,
 ) -> None:
