@@ -20,7 +20,7 @@ from falcon_snn.workflow.networks import samples_of
 from falcon_snn.workflow.sources import Data, data_source, fingerprint, load_split
 from falcon_snn.workflow.steps import RUN_FILE, Run, RunStep, execute_steps
 from falcon_snn.workflow.training import demand_chips, demand_distilling, read_recipe, taught_by
-from falcon_snn.workflow.watch import SILENT, Lines, Watch
+from falcon_snn.workflow.watch import SILENT, Watch
 from falcon_snn.workflow.workers import Workers
 
 
@@ -243,6 +243,15 @@ def _row(candidate: Candidate) -> dict[str, Any]:
 
 
 def _child(watch: Watch, workers: Workers) -> Watch:
+    """Bars of several processes would overwrite each other: these print lines."""
     if workers.count == 1 and workers.engine == "local":
         return watch
-    return Lines(watch) if workers.engine == "local" else SILENT
+    return _Lines(watch) if workers.engine == "local" else SILENT
+
+
+class _Lines(Watch):
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+
+    def notice(self, text: str) -> None:
+        self.watch.notice(text)

@@ -42,7 +42,7 @@ from falcon_snn.workflow.searching import SearchSettings, search
 from falcon_snn.workflow.sources import Data, data_source, fingerprint
 from falcon_snn.workflow.steps import Run, RunStep, execute_steps
 from falcon_snn.workflow.training import adapt, train
-from falcon_snn.workflow.watch import SILENT, Lines, Watch
+from falcon_snn.workflow.watch import SILENT, Watch
 
 RESULTS = "results"
 SPIKES, TEACHER, START = "spikes", "teacher", "start"
@@ -366,7 +366,8 @@ def reproduce_training(
         "data": source, "fingerprint": fingerprint(data), "plan": asdict(plan),
         "recipes": {name: asdict(load_recipe(name)) for name in RECIPES},
     }  # fmt: skip
-    heard = watch if workers == 1 else Lines(watch)
+    # Lines of several processes would not say whose they are: those of the steps are enough.
+    heard = watch if workers == 1 else SILENT
     planned = longest_first(plan_steps(source, plan, only, clips, heard))
     if not planned:
         raise FalconError(f"'{only}' needs nothing that is trained; leave out --train")

@@ -241,8 +241,9 @@ def _side_by_side(job: Run, steps: Sequence[RunStep], watch: Watch, workers: int
                         watch.notice(f"{step.name}: {error}")
                         failed.append(error)
                         continue
-                    watch.notice(f"{step.name}: {ended.result():.1f} s")
                     done.add(step.name)
+                    place = f"{len(done)}/{len(steps)}"
+                    watch.notice(f"{place} {step.name}: done in {ended.result():.1f} s")
         except KeyboardInterrupt:
             for child in multiprocessing.active_children():
                 child.terminate()

@@ -34,14 +34,4 @@ class Watch:
         yield lambda done, wanted: None
 
 
-class Lines(Watch):
-    """Lines only: bars of several processes would overwrite each other."""
-
-    def __init__(self, watch: Watch) -> None:
-        self.watch = watch
-
-    def notice(self, text: str) -> None:
-        self.watch.notice(text)
-
-
 SILENT = Watch()
