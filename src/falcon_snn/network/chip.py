@@ -21,13 +21,13 @@ from falcon_snn.neuron.analog import (
     UNIT,
     AnalogArray,
     ReadNoise,
-    Wires,
     exact_type,
     reach_of,
     row_groups,
 )
 from falcon_snn.neuron.converter import Converter, convert, fraction_bits
 from falcon_snn.neuron.counter_noise import counters, key_of, normals
+from falcon_snn.neuron.wires import Wires
 
 FIRST_CHIP = 1 << 20  # of training and searches: chips that are tested have small numbers
 _LARGEST_VARIANCE = 2047  # of a weight, in the units that variances are counted in

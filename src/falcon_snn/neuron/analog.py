@@ -29,9 +29,9 @@ from falcon_snn.neuron.counter_noise import (
     mix,
 )
 from falcon_snn.neuron.packed import count
+from falcon_snn.neuron.wires import Wires, wired_sums
 
 UNIT = 1 << 16  # of the grid, for the smallest weight of a slice
-_ROUNDS = 16  # of the voltages, until they agree with the currents
 _EXACT = 1 << 24  # below this a float32 holds every integer
 _HALF = 1 << 11  # whole numbers up to here fit a 16-bit float
 _HALVES = _HALF * _HALF
@@ -57,15 +57,6 @@ class ReadNoise(NamedTuple):
         """The deviation of a row group of so many rows, all with an input of one."""
         most = rows if self.variance is None else float(self.variance.sum(dim=1).max())
         return float(most * self.unit) ** 0.5
-
-
-class Wires(NamedTuple):
-    """Cells one by one, because wires make what flows through one depend on the others."""
-
-    cells: Tensor  # conductances over LRS, float64 [bit, group, row, column]
-    scales: tuple[float, ...]  # what the current of each bit is worth in the grid of sums
-    column: float  # resistance from one cell to the next over that of LRS
-    row: float
 
 
 class Fresh(NamedTuple):
@@ -354,27 +345,6 @@ def row_groups(x: Tensor, tile_rows: int, active_rows: int) -> Tensor:
     x = F.pad(x, (0, -inner % tile_rows)).reshape(*x.shape[:-1], -1, tile_rows)
     x = F.pad(x, (0, -tile_rows % active_rows)).reshape(*x.shape[:-2], -1, active_rows)
     return x[..., : tiles * -(-tile_rows // active_rows) + -(-rest // active_rows), :]
-
-
-def wired_sums(x: Tensor, wires: Wires) -> Tensor:
-    """Sums where wires have resistance: inputs [group, row, input], float64 [group, row, column].
-
-    The voltage at cell i of n is v_i = 1 - sum_k (c (n - max(i, k)) + r (min(i, k) + 1)) g_k x_k
-    v_k, in which the first sum runs along the column to its foot, the second along the row wire.
-    """
-    total: Any = 0
-    for cells, scale in zip(wires.cells, wires.scales, strict=True):
-        driven = cells[:, None] * x[..., None]
-        voltage = torch.ones_like(driven)
-        for _ in range(_ROUNDS):
-            current = driven * voltage
-            before = current.cumsum(dim=2)
-            behind = current + before[:, :, -1:] - before
-            drop = wires.column * (before.flip(2).cumsum(dim=2).flip(2))
-            drop += wires.row * behind.cumsum(dim=2)
-            voltage = voltage / (voltage + drop)
-        total = total + scale * (driven * voltage).sum(dim=2)
-    return total
 
 
 def reach_of(weight: Tensor, largest: int) -> float:
