@@ -330,6 +330,14 @@ def test_calibrated_ranges_are_near_the_sums() -> None:
         found = calibrate(snn, replace(MACRO, converter_range=rule), x, None, delays)
         assert set(found) == {"first.weight", "body.weight", "sum.weight", "sum.weight2"}
         assert all(0 < span <= 27.0 for span in found.values())
+    # Cells of three units each: so many times three units flow.
+    full = {name: torch.full_like(snn.tensors[name], 127) for name in found}
+    threes = replace(snn, tensors={**snn.tensors, **full})
+    for qnn, most in ((False, 27.0), (True, 81.0)):
+        profile = replace(MACRO, converter_range="quantile")
+        spans = calibrate(threes, profile, x, None, delays, qnn=qnn).values()
+        assert {span % 3 for span in spans} == {0.0}
+        assert 3 <= max(spans) <= most
     assert calibrate(snn, IDEAL, x, None, delays) == {}
     unit = calibrate(snn, replace(MACRO, converter_range="unit"), x, None, delays)
     assert set(unit.values()) == {7.0}

@@ -50,8 +50,10 @@ def test_codes_in_one_pass_are_those_of_torch(
 
 
 def test_a_sum_in_the_middle_takes_the_higher_code() -> None:
-    halves = torch.tensor([-1.5, -0.5, 0.5, 1.5]) * 2**FINEST
-    assert convert(halves, Converter(1000, -7, 7)).tolist() == [-1, 0, 1, 2]
+    converter = Converter(step=8, low=-7, high=7, bits=3)
+    sums = torch.tensor([-12.0, -4.0, 4.0, 12.0, 60.0])  # steps of -1.5, -0.5, 0.5, 1.5 and 7.5
+    for codes in (convert(sums, converter), nearest_codes(sums, converter, None)):
+        assert codes.tolist() == [-1, 0, 1, 2, 7]
 
 
 @given(st.floats(0, 4 * 127**2 * BYTE_VARIANCE))

@@ -97,7 +97,7 @@ def test_the_processes_end_with_the_first(kill: signal.Signals, tmp_path: Path) 
         time.sleep(0.05)
     worker = int(note.read_text())
     job.send_signal(kill)
-    _, said = job.communicate(timeout=60)
+    _, said = job.communicate(timeout=30)
     if kill == signal.SIGINT:
         assert "stopped in long; the same command continues from there" in said
     for _ in range(200):

@@ -77,6 +77,12 @@ MUTANTS: tuple[Mutant, ...] = (
         ("low = isqrt(int(squares / 4))", "low = isqrt(int(squares / 2))"),
     ),
     *of(
+        "neuron/analog.py",
+        "test_converter.py test_chip.py",
+        ("_SHARED = (1, 3, 0, 2)", "_SHARED = (0, 1, 2, 3)"),
+        ("(0.5 - self.converter.low)", "(0.0 - self.converter.low)"),
+    ),
+    *of(
         "neuron/parameters.py",
         "test_firing.py::test_static_is_spread_over_the_slots "
         "test_firing.py::test_reference_follows_algorithm_1_by_hand "
@@ -382,4 +388,18 @@ MUTANTS: tuple[Mutant, ...] = (
         ("(left + 2).clamp", "(left + 1).clamp"),
         ("(min(widest, size) + 1)", "(min(widest, size) + 9)"),
     ),
+    # --- workflow: steps side by side
+    *of(
+        "workflow/steps.py",
+        "test_side_by_side.py",
+        ("done.issuperset(step.after)", "True"),
+        ("failed.append(error)", "pass"),
+        ("child.terminate()", "pass"),
+    ),
+    *of(
+        "workflow/experiments.py",
+        "test_experiments.py::test_what_each_table_and_figure_needs",
+        ("-behind[one.step.name]", "behind[one.step.name]"),
+    ),
+    *of("workflow/workers.py", "test_side_by_side.py", ("(os.getppid(),)", "(os.getpid(),)")),
 )

@@ -53,10 +53,13 @@ def calibrate(
         rows = rows_of(run.term(stage, suffix, read, product))
         rows = rows[:: -(-len(rows) // _ROWS)]
         tally = torch.zeros(1, dtype=torch.int64, device=rows.device)
-        for inputs, _ in perfect.chip[name].passes(rows, snn.network.slots):
+        array = perfect.chip[name]
+        assert array.converter is not None
+        bins = _FINE / UNIT * array.converter.step / 2**array.converter.bits  # in a part of a step
+        for inputs, _ in array.passes(rows, snn.network.slots):
             for at in range(0, len(inputs), 128):
                 few = inputs[at : at + 128]
-                sums = perfect.chip[name].partial_sums(few).abs_().mul_(_FINE / UNIT).round_()
+                sums = array.partial_sums(few).abs_().mul_(bins).round_()
                 found = torch.bincount(sums.flatten().int(), minlength=len(tally))
                 found[: len(tally)] += tally
                 tally = found
