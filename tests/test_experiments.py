@@ -108,6 +108,12 @@ def test_a_killed_run_goes_on_and_leaves_results(
     assert (out / "page" / "reproduce.html").is_file()
     with pytest.raises(FalconError, match="'theory' needs nothing that is trained"):
         reproduce_training(clips, out, only="theory", plan=ONE)
+    with pytest.raises(FalconError, match="--setting is 'gsc-huge'; choose one of gsc-medium"):
+        reproduce_training(clips, out, setting="gsc-huge", plan=ONE)
+    # Another network in the plan leaves what is done as it is.
+    two, again = replace(ONE, experiments=(*ONE.experiments, TINY.experiments[1])), Heard()
+    reproduce_training(clips, out, only="main-results", setting="gsc-medium", plan=two, watch=again)
+    assert again.said[0].startswith("0 of 7 steps are left")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +124,8 @@ def test_a_killed_run_goes_on_and_leaves_results(
         (["--train", "--out", "new", "--data", "embedded"],
          "embedded: 2,730 clips of 35 words; the paper's tables are about all of Speech Commands"),
         (["--data", "gsc-v1"], "--data is what --train trains on"),
-        (["--workers", "2"], "--workers are those of --train"),
+        (["--workers", "2"], "--workers is of --train"),
+        (["--setting", "gsc-large"], "--setting is of --train"),
     ],
 )  # fmt: skip
 def test_training_starts_on_the_data_of_the_paper_only(

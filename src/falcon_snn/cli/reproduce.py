@@ -28,6 +28,9 @@ def reproduce(
     data: str | None = typer.Option(
         None, help="What --train trains on: Speech Commands, gsc-v1 or gsc-v2."
     ),
+    setting: str | None = typer.Option(
+        None, help="One network of --train alone: gsc-medium, gsc-large or ssc-medium."
+    ),
     workers: int = typer.Option(
         1, help="Steps of --train side by side: three keep one large GPU busy."
     ),
@@ -42,8 +45,9 @@ def reproduce(
     demand_exhibit(only)
     if data is not None and not train:
         raise FalconError("--data is what --train trains on; give both or neither")
-    if workers != 1 and not train:
-        raise FalconError("--workers are those of --train; give both or neither")
+    if (workers != 1 or setting is not None) and not train:
+        given = "--workers" if workers != 1 else "--setting"
+        raise FalconError(f"{given} is of --train; give both or neither")
     if train:
         from falcon_snn.report.measurements import load_measurements
         from falcon_snn.workflow.experiments import reproduce_training
@@ -54,7 +58,13 @@ def reproduce(
             raise FalconError("--train needs --data, Speech Commands: gsc-v1 or gsc-v2")
         load_measurements(own)  # what is wrong with them is said before hours of training
         trained = reproduce_training(
-            data, folder, only=only, facts=command_facts(), workers=workers, watch=WATCH
+            data,
+            folder,
+            only=only,
+            setting=setting,
+            facts=command_facts(),
+            workers=workers,
+            watch=WATCH,
         )
         own = [*own, trained]
     found = exhibits(only, own)

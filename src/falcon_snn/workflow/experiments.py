@@ -350,27 +350,36 @@ def _demand_speech_commands(source: str, clips: Sequence[Clip]) -> None:
 
 
 def reproduce_training(
-    data: Data, out: Path | str, *, only: str | None = None, plan: ExperimentPlan | None = None,
+    data: Data, out: Path | str, *, only: str | None = None, setting: str | None = None,
+    plan: ExperimentPlan | None = None,
     facts: dict[str, Any] | None = None, workers: int = 1, watch: Watch = SILENT,
 ) -> Path:  # fmt: skip
     """Train what an exhibit of `reproduce` needs and is not done yet; the folder of results.
 
-    `workers` steps are at work side by side.
+    `setting` is one of the paper's networks alone; all can share a folder. `workers` steps are at
+    work side by side.
     """
     demand_within("--workers", workers, 1, MOST_WORKERS)
     plan, source = plan or ExperimentPlan(), data_source(data)
     recordings = open_recordings(find_source(source))
     _demand_speech_commands(source, recordings.clips)
     clips = sum(clip.split == "training" for clip in recordings.clips)
+    known = [one.setting for one in plan.experiments]
+    if setting is not None and setting not in known:
+        raise FalconError(f"--setting is '{setting[:40]}'; choose one of {', '.join(known)}")
+    chosen = tuple(one for one in plan.experiments if setting in (None, one.setting))
+    plan = replace(plan, experiments=chosen)
+    facts_of_plan = {name: value for name, value in asdict(plan).items() if name != "experiments"}
     settings: dict[str, Any] = {
-        "data": source, "fingerprint": fingerprint(data), "plan": asdict(plan),
+        "data": source, "fingerprint": fingerprint(data), "plan": facts_of_plan,
         "recipes": {name: asdict(load_recipe(name)) for name in RECIPES},
     }  # fmt: skip
     # Lines of several processes would not say whose they are: those of the steps are enough.
     heard = watch if workers == 1 else SILENT
     planned = longest_first(plan_steps(source, plan, only, clips, heard))
     if not planned:
-        raise FalconError(f"'{only}' needs nothing that is trained; leave out --train")
+        of = "" if setting is None else f" of {setting}"
+        raise FalconError(f"'{only}' needs nothing{of} that is trained; leave out --train")
     job = Run(Path(out), settings)
     with job.opened(facts or {}):
         left = [one for one in planned if not job.valid(one.step)]
