@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.data_files import write_folder
+from tests.heard import Heard
 from typer.testing import CliRunner
 
 from falcon_snn.cli.main import app
@@ -29,7 +30,6 @@ from falcon_snn.workflow.experiments import (
     reproduce_training,
 )
 from falcon_snn.workflow.searching import SearchSettings
-from falcon_snn.workflow.watch import Watch
 
 TINY = ExperimentPlan(
     (Experiment("gsc-medium", "tiny", seeds=(0, 1)), Experiment("ssc-medium", "tiny", spikes=True)),
@@ -47,16 +47,6 @@ from falcon_snn.workflow import experiments
 experiments.RELEASES = SMALL
 experiments.reproduce_training(sys.argv[1], Path(sys.argv[2]), only="main-results", plan=ONE)
 """
-
-
-class Heard(Watch):
-    """Keeps what is said."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def notice(self, text: str) -> None:
-        self.said.append(text)
 
 
 @pytest.fixture

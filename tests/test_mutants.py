@@ -6,7 +6,8 @@ All of them: `python -m tools.mutants`.
 from pathlib import Path
 
 import pytest
-from tools.mutant_list import MUTANTS, Mutant
+from tools.mutant import Mutant
+from tools.mutant_list import MUTANTS
 from tools.mutants import PACKAGE, ROOT, copy_of_the_package, mutated
 
 

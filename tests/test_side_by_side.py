@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.heard import Heard
 
 from falcon_snn.errors import FalconError
 from falcon_snn.workflow.steps import Run, RunStep, execute_steps
@@ -21,16 +22,6 @@ from falcon_snn.workflow.steps import Run, execute_steps
 from falcon_snn.workflow.watch import SILENT
 execute_steps(Run(Path(sys.argv[1]), {}), [A, LONG], SILENT, workers=2)
 """
-
-
-class Heard(Watch):
-    """Keeps what is said."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def notice(self, text: str) -> None:
-        self.said.append(text)
 
 
 def write(run: Run, folder: Path) -> None:

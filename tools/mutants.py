@@ -15,7 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from tools.mutant_list import MUTANTS, Mutant
+from tools.mutant import Mutant
+from tools.mutant_list import MUTANTS
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = Path("src") / "falcon_snn"

@@ -217,7 +217,7 @@ class AnalogArray:
         return Digits(torch.stack(found), float(unit), self._fresh_for(inputs, CHIP_TILE))
 
     def _wide(self, x: Tensor, width: int) -> Tensor:
-        """Columns [..., part, output] with their outputs padded to a multiple of `chip_width`."""
+        """Columns [..., part, output] with their outputs padded to a multiple of `width`."""
         x = x.view(*x.shape[:-1], len(self.parts), -1)
         return F.pad(x, (0, -x.shape[-1] % width)).flatten(-2)
 

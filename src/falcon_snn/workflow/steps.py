@@ -19,7 +19,7 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -211,39 +211,11 @@ def execute_steps(
 
 
 def _side_by_side(job: Run, steps: Sequence[RunStep], watch: Watch, workers: int) -> None:
-    """Each step as soon as a process is free and what it reads is done; of several, the first.
-
-    A step that fails keeps those from beginning that need it, and no others.
-    """
-    waiting, done, failed = list(steps), set[str](), list[BaseException]()
+    """Several steps at a time; one that fails keeps those from beginning that need it."""
     running: dict[Future[float], RunStep] = {}
     with processes(workers) as pool:
         try:
-            while True:
-                ready = [step for step in waiting if done.issuperset(step.after)]
-                if ready and len(running) < workers:
-                    waiting.remove(step := ready[0])
-                    if job.valid(step):
-                        done.add(step.name)
-                    else:
-                        running[pool.submit(job.execute, step)] = step
-                    what = "done already" if step.name in done else step.does
-                    watch.notice(f"{step.name}: {what}")
-                    continue
-                if not running:
-                    break
-                for ended in wait(running, return_when=FIRST_COMPLETED).done:
-                    step = running.pop(ended)
-                    error = ended.exception()
-                    if isinstance(error, BrokenProcessPool):
-                        raise error
-                    if error is not None:
-                        watch.notice(f"{step.name}: {error}")
-                        failed.append(error)
-                        continue
-                    done.add(step.name)
-                    place = f"{len(done)}/{len(steps)}"
-                    watch.notice(f"{place} {step.name}: done in {ended.result():.1f} s")
+            failed = _scheduled(job, steps, watch, pool, workers, running)
         except KeyboardInterrupt:
             for child in multiprocessing.active_children():
                 child.terminate()
@@ -256,6 +228,42 @@ def _side_by_side(job: Run, steps: Sequence[RunStep], watch: Watch, workers: int
             ) from None
     if failed:
         raise failed[0]
+
+
+def _scheduled(
+    job: Run, steps: Sequence[RunStep], watch: Watch, pool: ProcessPoolExecutor, workers: int,
+    running: dict[Future[float], RunStep],
+) -> list[BaseException]:  # fmt: skip
+    """Each step as soon as a process is free and what it reads is done; the errors of some.
+
+    Of several that could begin it is the first. `running` holds those at work.
+    """
+    waiting, done, failed = list(steps), set[str](), list[BaseException]()
+    while True:
+        ready = [step for step in waiting if done.issuperset(step.after)]
+        if ready and len(running) < workers:
+            waiting.remove(step := ready[0])
+            if job.valid(step):
+                done.add(step.name)
+            else:
+                running[pool.submit(job.execute, step)] = step
+            what = "done already" if step.name in done else step.does
+            watch.notice(f"{step.name}: {what}")
+            continue
+        if not running:
+            return failed
+        for ended in wait(running, return_when=FIRST_COMPLETED).done:
+            step = running.pop(ended)
+            error = ended.exception()
+            if isinstance(error, BrokenProcessPool):
+                raise error
+            if error is not None:
+                watch.notice(f"{step.name}: {error}")
+                failed.append(error)
+                continue
+            done.add(step.name)
+            place = f"{len(done)}/{len(steps)}"
+            watch.notice(f"{place} {step.name}: done in {ended.result():.1f} s")
 
 
 def _needed(steps: Sequence[RunStep], name: str) -> set[str]:
