@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from falcon_snn.network.operations.source import LARGEST, Source
-from falcon_snn.neuron import fused, layers
+from falcon_snn.neuron import fused, int8_product, layers
 from falcon_snn.neuron.layers import AttentionCurve, IntegerNeurons, Term
 from falcon_snn.neuron.packed import count, pack
 
@@ -104,6 +104,12 @@ def ways(backend: str) -> Iterator[str]:
     yield "8-bit products"
     with patch("falcon_snn.neuron.int8_product._is_exact", lambda: False):
         yield "float products"
+
+
+def test_a_processor_without_fast_8_bit_products_takes_floats() -> None:
+    """torch has a loop for those, which is exact, too, but slower than floats."""
+    with patch("torch.cpu._is_vnni_supported", lambda: False):
+        assert not int8_product._is_exact.__wrapped__()
 
 
 @pytest.mark.parametrize("backend", ["torch", "numba"])

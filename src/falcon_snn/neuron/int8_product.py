@@ -33,10 +33,10 @@ def float_product(x: Tensor, weight: Tensor, largest: int = MAX_SLOTS) -> Tensor
 def _is_exact() -> bool:
     """Whether this processor multiplies 8-bit integers quickly and without saturating.
 
-    Those without VNNI add pairs of products in 16 bits, which the largest values overflow; some
-    have no 8-bit products at all, and torch's own loop is slower than floats.
+    Those without VNNI add pairs of products in 16 bits, which the largest values overflow, or have
+    no 8-bit products at all: torch's own loop then takes twenty times as long as floats.
     """
-    if torch.backends.cpu.get_cpu_capability() != "AVX512":
+    if torch.backends.cpu.get_cpu_capability() != "AVX512" or not torch.cpu._is_vnni_supported():
         return False
     x, weight = torch.full((64, 64), 127), torch.full((64, 64), 127)
     weight[::2] = -128
