@@ -5,6 +5,7 @@ are hashed, hashes become normal numbers, cells get their errors, row groups the
 """
 
 import zlib
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -166,8 +167,21 @@ class SlowChip:
 
     def grid(self, value: float) -> int:
         """A cell in parts of a converter's step, or in parts of a unit."""
-        whole = round(value * UNIT)
-        return whole if self.span is None else round(whole * (self.parts / self.step()))
+        if self.span is None:
+            return round(value * UNIT)
+        return self.coarse * round(self.in_parts(value) / self.coarse)
+
+    def in_parts(self, value: float) -> int:
+        return round(round(value * UNIT) * (self.parts / self.step()))
+
+    @cached_property
+    def coarse(self) -> int:
+        """Cells with errors have eleven bits, if 256 or more of them still fit a step."""
+        largest = max(abs(self.in_parts(value)) for value in self.value.flat)
+        grid = 1
+        while 2048 * grid < largest:
+            grid *= 2
+        return 1 if self.profile.programming == "none" or 256 * grid > self.parts else grid
 
     def shift(self, group: int, column: int) -> int:
         if self.span is None or not self.profile.offset_steps:

@@ -24,6 +24,7 @@ from falcon_snn.neuron.analog import (
     exact_type,
     reach_of,
     row_groups,
+    shortened,
 )
 from falcon_snn.neuron.converter import Converter, convert, fraction_bits
 from falcon_snn.neuron.counter_noise import counters, key_of, normals
@@ -116,8 +117,10 @@ def sample_array(
         sigma = 0.0 if noise is None else largest * noise.largest(active)
         bits = fraction_bits(reach / step, sigma / step, profile.largest_code - low)
         finer = 2.0**bits / step
-        weight = (weight * finer).round()
-        reach = reach * finer + weight.shape[1] * largest  # more than rounding adds
+        weight, grid = (weight * finer).round(), 1.0
+        if profile.programming != "none":  # ideal cells keep all bits
+            weight, grid = shortened(weight, bits)
+        reach = reach * finer + weight.shape[1] * largest * grid  # more than rounding adds
         noise = None if noise is None else noise._replace(unit=noise.unit * finer**2)
         offset = None if offset is None else (offset * 2.0**bits).round().to(exact_type(reach))
         converter = Converter(step, low, profile.largest_code, offset, bits)

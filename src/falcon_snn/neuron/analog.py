@@ -33,12 +33,14 @@ from falcon_snn.neuron.wires import Wires, wired_sums
 
 UNIT = 1 << 16  # of the grid, for the smallest weight of a slice
 _EXACT = 1 << 24  # below this a float32 holds every integer
-_HALF = 1 << 11  # whole numbers up to here fit a 16-bit float
-_HALVES = _HALF * _HALF
-_SCALE = 1 << 8  # brings the high half into its range
+_SHORT = 11  # bits of whole numbers that a 16-bit float holds
+_HALVES = 1 << (2 * _SHORT)
+_SCALE = 1 << 8  # brings weights into its range
+_FINE_ENOUGH = 8  # bits behind the point of a converter's step that cells need
 _DIGIT = 1 << 10  # the largest of a balanced digit of eleven bits
 CHIP_TILE = 64  # outputs of a tile of exact sums: padded to a multiple of it, none is masked
 PIECE = 16  # outputs that the tensor cores take at once
+SMALL_SQUARES = 16  # two sums of squared inputs below this share a byte
 _SHARED = (1, 3, 0, 2)  # which weight each byte has in the second of two row groups
 _TOGETHER = {"cpu": 1 << 20, "cuda": 1 << 27}  # sums that are formed together
 
@@ -62,25 +64,24 @@ class ReadNoise(NamedTuple):
 class Fresh(NamedTuple):
     """What a kernel needs for read noise."""
 
-    places: Tensor  # odd hashes of places, uint32 [pair of groups, column]
+    places: Tensor  # odd hashes of places, uint32 [pair of groups, part, output], padded
     variance: Tensor | None  # float16, laid out like the cells; None: one for all
-    levels: Tensor | None  # then: for each sum of squared inputs the deviation, or four weights,
-    # those of the first of two row groups before those of the second
+    levels: Tensor | None  # then: for each sum of squared inputs the deviation, or the weights of
+    # four bytes in one int32: [group of two, sum]; small squares: [second sum, first sum, group]
     unit: float  # of variances
 
 
 class Cells(NamedTuple):
     """Weights in two halves that 16-bit floats hold, high + low, all over _SCALE.
 
-    Rows of a group are padded to a power of two. The first after the inputs holds the converter's
-    offset and how far the lowest code lies below zero, less half a step: a code is then what is
-    left of a sum without its parts. The second is 1.5 * 2^23: added to a float that counts parts,
-    its bits count them, too. Columns are [part, output], outputs padded to a multiple of
-    `chip_width`.
+    Rows of a group are padded to a power of two. The first two after the inputs hold the
+    converter's offset and how far the lowest code lies below zero, less half a step: a code is then
+    what is left of a sum without its parts. The third is 1.5 * 2^23: added to a float that counts
+    parts, its bits count them, too. Outputs lie in pieces: those of a row group are read at once.
     """
 
-    high: Tensor  # float16 [group, row, column], likewise low
-    low: Tensor
+    high: Tensor  # float16 [group, part, piece, row, output of a piece], likewise low
+    low: Tensor | None  # None: weights have eleven bits
     fresh: Fresh | None
 
 
@@ -164,33 +165,28 @@ class AnalogArray:
         if not self.converter.bits:
             return None
         active = self.weight.shape[1]
-        rows = max(16, 1 << (active + 1).bit_length())
+        rows = max(16, 1 << (active + 2).bit_length())
         weight = F.pad(self.weight, (0, 0, 0, rows - active))
         if self.converter.offset is not None:
             weight[:, active] = self.converter.offset[:, 0]
-        weight = self._even(self._wide(weight, self.chip_width))
+        weight = self._even(self._wide(weight, PIECE))
         weight[:, active] += (0.5 - self.converter.low) * 2.0**self.converter.bits
-        weight[:, active + 1] = 1.5 * 2.0**23
-        high = (weight / _HALF).round() * _HALF
+        high = _upper(weight)
+        weight[:, active + 1] = weight[:, active] - high[:, active]
+        weight[:, active + 2] = 1.5 * 2.0**23
+        weight[:, active] = high[:, active]
+        high = _upper(weight)
+        low = weight - high if (weight != high).any() else None
         return Cells(
-            (high / _SCALE).half(), ((weight - high) / _SCALE).half(),
-            self._fresh_for(rows, self.chip_width),
-        )  # fmt: skip
+            self._in_pieces((high / _SCALE).half()),
+            None if low is None else self._in_pieces((low / _SCALE).half()),
+            self._fresh_for(rows, PIECE),
+        )
 
-    @property
-    def chip_pieces(self) -> int:
-        """Pieces of outputs that a program of a chip's kernel takes: few, for they fill registers.
-
-        The sums of several parts fill more. Programs share the pieces of an array evenly.
-        """
-        most = 5 if len(self.parts) == 1 else 2
-        pieces = -(-(self.weight.shape[2] // len(self.parts)) // PIECE)
-        return -(-pieces // -(-pieces // most))
-
-    @property
-    def chip_width(self) -> int:
-        """Outputs of a program."""
-        return PIECE * self.chip_pieces
+    def _in_pieces(self, x: Tensor) -> Tensor:
+        """Cells [group, row, column] in the order of a kernel."""
+        x = x.view(*x.shape[:2], len(self.parts), -1, PIECE)
+        return x.permute(0, 2, 3, 1, 4).contiguous()
 
     @cached_property
     def digits(self) -> Digits | None:
@@ -238,12 +234,23 @@ class AnalogArray:
         places = places if self.converter is None else places[::2].contiguous()
         if noise.variance is not None:
             variance = self._wide(F.pad(noise.variance, (0, 0, 0, rows - active)), width)
-            return Fresh(places, self._even(variance).half(), None, self._noise_unit)
+            variance = self._in_pieces(self._even(variance).half())
+            return Fresh(places, variance, None, self._noise_unit)
         if self.converter is not None:
             both = torch.stack([self.noise_weights, self.noise_weights[:, list(_SHARED)]])
-            return Fresh(places, None, both.to(torch.int8).view(torch.int32).flatten(), 0.0)
+            words = both.to(torch.int8).view(torch.int32).squeeze(2)
+            if self.small_squares:
+                words = F.pad(words, (0, SMALL_SQUARES - words.shape[1]))
+                first, second = (one.expand(SMALL_SQUARES, -1) for one in words)
+                words = torch.stack([first, second.t()], dim=2)
+            return Fresh(places, None, words.contiguous(), 0.0)
         squares = torch.arange(self.most_squares + 1, dtype=self.weight.dtype, device=places.device)
         return Fresh(places, None, squares.mul_(self._noise_unit).sqrt_(), 0.0)
+
+    @property
+    def small_squares(self) -> bool:
+        """Whether the sums of squared inputs of two row groups share a byte."""
+        return self.most_squares < SMALL_SQUARES
 
     @property
     def most_squares(self) -> int:
@@ -334,6 +341,22 @@ class AnalogArray:
         weights = weights.view(self.arrays, -1, *weights.shape[1:]).clone()
         weights[:, 1::2] = weights[:, 1::2][..., list(_SHARED)]
         return weights.flatten(0, 1)
+
+
+def shortened(weight: Tensor, bits: int) -> tuple[Tensor, float]:
+    """Whole weights with eleven bits, and their grid: where that is 2^-8 of a step or finer.
+
+    A step has 2^`bits` parts, which weights count. Cells are far less exact than this.
+    """
+    grid = 2.0 ** max(0, (int(weight.abs().max()) - 1).bit_length() - _SHORT)
+    if grid > 2.0 ** (bits - _FINE_ENOUGH):
+        return weight, 1.0
+    return (weight / grid).round() * grid, grid
+
+
+def _upper(weight: Tensor) -> Tensor:
+    """The part of whole weights that 16-bit floats over _SCALE hold."""
+    return (weight / _SCALE).half().float() * _SCALE
 
 
 def row_groups(x: Tensor, tile_rows: int, active_rows: int) -> Tensor:

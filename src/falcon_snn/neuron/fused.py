@@ -188,37 +188,33 @@ def _chip_product(
     assert converter is not None
     x, patches = term.packed.contiguous(), _patches(term, flat=False)
     passes, rows, outputs = out.shape
-    groups, inputs, columns = cells.high.shape
+    groups, parts, pieces, inputs, _ = cells.high.shape
     places, variance, levels, unit = cells.fresh or (None, None, None, 0.0)
-    tile, span = tiles.chip_tile(), converter.high - converter.low
+    tile, span = tiles.chip_tile(passes, pieces), converter.high - converter.low
     padded = -(-rows // tiles.GROUPED_ROWS) * tiles.GROUPED_ROWS
-    driven = torch.empty((groups, inputs, padded), dtype=torch.uint8, device=x.device)
+    driven = torch.empty((groups, padded, inputs), dtype=torch.int16, device=x.device)
     field, squares = 0, None
     if levels is not None:
-        field = 4 if array.most_squares < 16 else 32  # bits of a sum of squared inputs
-        words = -(-passes * field // 32)
-        squares = torch.empty((groups, words, padded), dtype=torch.int32, device=x.device)
-    bits = max(array.input_bits, 1)
+        field, words = (8, -(-passes // 4)) if array.small_squares else (32, 2 * passes)
+        squares = torch.empty((groups // 2, words, padded), dtype=torch.int32, device=x.device)
     common: dict[str, Any] = {
-        "INPUT_BITS": array.input_bits, "BLOCK_K": inputs, "FIELD": field
+        "INPUT_BITS": array.input_bits, "PASSES": passes, "BLOCK_K": inputs, "FIELD": field
     }  # fmt: skip
     group_inputs[(padded // tiles.GROUPED_ROWS, -(-groups // tiles.GROUPS_EACH))](
         x, _places_of(array.reads(patches.inputs, inputs), patches), driven, squares, rows, padded,
-        groups, passes, first, *term.shape[1:3], *patches[:4],
-        sum(1 << (number * bits) for number in range(passes)),
+        groups, first, *term.shape[1:3], *patches[:4],
+        sum(1 << (number * max(array.input_bits, 1)) for number in range(passes)),
         ACTIVE=array.weight.shape[1], BLOCK_M=tiles.GROUPED_ROWS, **common,
     )  # fmt: skip
-    width = columns // len(array.parts)
-    across, groups = width // array.chip_width, groups // array.arrays
+    across, groups = pieces // tile["PIECES"], groups // array.arrays
     # Half of the groups are added up in each half of a register.
     packed = variance is None and converter.bits == FINEST and groups // 2 * span < 1 << 16
-    chip_product[(across * array.arrays * passes * (padded // tile["BLOCK_M"]),)](
+    chip_product[(across * array.arrays * (padded // tile["BLOCK_M"]),)](
         driven, cells.high, cells.low, variance, squares, levels, array.dark, keys, places,
-        term.factor, array.worths, out, rows, padded, outputs // array.arrays, width, groups,
-        array.arrays, passes, span, converter.low, converter.bits, array.most_squares + 1, unit,
-        float(LARGEST_INPUT), across, PARTS=len(array.parts), PIECES=array.chip_pieces,
-        NOISE=keys is not None, ASM=x.is_cuda, PACKED=packed and _adds_halves(x), BLOCK_N=PIECE,
-        enable_fp_fusion=False, **common, **tile,
+        term.factor, array.worths, out, rows, padded, outputs // array.arrays, groups,
+        array.arrays, span, converter.low, converter.bits, array.most_squares + 1, unit,
+        LARGEST_INPUT, across, PARTS=parts, NOISE=keys is not None, ASM=x.is_cuda,
+        PACKED=packed and _adds_halves(x), BLOCK_N=PIECE, enable_fp_fusion=False, **common, **tile,
     )  # fmt: skip
 
 
@@ -246,9 +242,9 @@ def _exact_product(
         exact_product[(across * array.arrays * -(-(rows * passes) // tile["BLOCK_M"]),)](
             x, where, digits.digits, sigma, keys, places, term.factor, array.worths, out, rows,
             outputs, width, array.weight.shape[1], padded, array.arrays, passes, first,
-            *term.shape[1:3], *patches[:4], digits.unit, float(LARGEST_INPUT), begin, across,
+            *term.shape[1:3], *patches[:4], digits.unit, LARGEST_INPUT, begin, across,
             INPUT_BITS=array.input_bits, DIGITS=number, RUN=run, NOISE=keys is not None,
-            enable_fp_fusion=False, **tile,
+            ASM=x.is_cuda, enable_fp_fusion=False, **tile,
         )  # fmt: skip
 
 

@@ -10,7 +10,13 @@ numbers below 2^24 exactly, and float64 puts them together.
 import triton
 import triton.language as tl
 
-from falcon_snn.neuron.fused_chip import mixed_bytes, place_at, plain_bytes, store_currents
+from falcon_snn.neuron.fused_chip import (
+    factors_of,
+    mixed_bytes,
+    place_at,
+    plain_bytes,
+    store_currents,
+)
 from falcon_snn.neuron.fused_product import first_counts
 
 
@@ -46,7 +52,7 @@ def exact_product(
     outputs, width, inputs, padded, arrays, passes, first, lines, pixels, clip_at, line_at,
     pixel_at, start_at, unit, limit, begin, across,
     INPUT_BITS: tl.constexpr, DIGITS: tl.constexpr, NOISE: tl.constexpr, RUN: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    ASM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """Currents of every pass, int32 [pass, row, output], for `across` tiles from output `begin` on.
 
@@ -92,9 +98,10 @@ def exact_product(
         # In the float that holds all sums of the layer, as torch does.
         drawn = sigma * plain_bytes(mixed_bytes(fresh, places)).to(sigma.dtype)
         total = (total.to(sigma.dtype) + drawn).to(tl.float64)
+    output = array * outputs + n
     store_currents(
-        out_ptr, factor_ptr, total * tl.load(worth_ptr), row, number, in_rows, array, n,
-        in_outputs, rows, outputs, arrays, limit, INPUT_BITS,
+        out_ptr, factors_of(factor_ptr, output, in_outputs), total * tl.load(worth_ptr), row,
+        number, in_rows, output, in_outputs, rows, arrays * outputs, limit, INPUT_BITS, ASM,
     )  # fmt: skip
 
 

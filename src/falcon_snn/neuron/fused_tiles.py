@@ -103,13 +103,16 @@ def attention_tile(tokens: int) -> dict[str, int]:
     return {"BLOCK_Q": queries, "BLOCK_T": 64 if tokens > 32 else 32, "num_warps": 4}
 
 
-def chip_tile() -> dict[str, int]:
-    """Rows of a program of a layer on a chip with converters, and how it is launched.
+def chip_tile(passes: int, pieces: int) -> dict[str, int]:
+    """Rows and pieces of outputs of a program of a layer on a chip, and how it is launched.
 
-    Two warps: four would have to wait for each other at every product. With three stages the next
-    row groups are on their way while two are converted.
+    It has a code for each of them in every pass, all in registers. Two warps: four would have to
+    wait for each other at every product. With three stages the next row groups are on their way
+    while two are converted.
     """
-    return {"BLOCK_M": 64, "STAGES": 3, "num_warps": 2, "maxnreg": 168}
+    most = max(1, 8 // passes)
+    wide = max(size for size in range(1, most + 1) if pieces % size == 0)
+    return {"BLOCK_M": 32, "PIECES": wide, "STAGES": 3, "num_warps": 2, "maxnreg": 168}
 
 
 def firing_tile(outputs: int) -> dict[str, int]:
