@@ -2,7 +2,7 @@
 
 What `analog` computes with a tensor of all sums of all row groups is computed here in registers, in
 the same steps and with the same roundings, so both give the same bits. A sum is a product of 16-bit
-floats: its cells are cut into pieces of eleven bits, and the tensor cores add up whole numbers
+floats: cells of more than eleven bits are cut in two, and the tensor cores add up whole numbers
 below 2^24 exactly. One cell is 1.5 * 2^23, so that the bits of a sum are a whole number, too.
 What follows a sum is few instructions for two row groups at once: there are a hundred million sums
 in a clip.
