@@ -61,6 +61,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "test_converter.py test_chip.py",
         ("_SHARED = (1, 3, 0, 2)", "_SHARED = (0, 1, 2, 3)"),
         ("(0.5 - self.converter.low)", "(0.0 - self.converter.low)"),
+        ("_FINE_ENOUGH = 8", "_FINE_ENOUGH = 16"),
+        ("low = weight - high if", "low = None if"),
     ),
     *of(
         "neuron/parameters.py",
