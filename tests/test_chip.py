@@ -31,13 +31,11 @@ FINE: Any = {"converter_levels": 4095, "slice_bits": 2, "weight_slices": 4, "wei
 SEEDS = st.integers(0, 1000)
 
 
-@pytest.fixture(autouse=True)
-def few_programs(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+@pytest.fixture
+def few_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Triton's interpreter takes as long for 128 rows as for 32."""
-    own = fused_tiles.chip_tile
-    if not torch.cuda.is_available() and "own_tile" not in request.keywords:
-        rows = {"BLOCK_M": fused_tiles.GROUPED_ROWS}
-        monkeypatch.setattr(fused_tiles, "chip_tile", lambda *asked: own(*asked) | rows)
+    own, rows = fused_tiles.chip_tile, {"BLOCK_M": fused_tiles.GROUPED_ROWS}
+    monkeypatch.setattr(fused_tiles, "chip_tile", lambda *asked: own(*asked) | rows)
 
 
 @st.composite
@@ -143,6 +141,7 @@ def test_the_kernel_gives_the_spikes_of_the_chip(profile: Profile, qnn: bool) ->
         assert all(torch.equal(plain[name], fused[name]) for name in plain)
 
 
+@pytest.mark.usefixtures("few_programs")
 @pytest.mark.parametrize("qnn", [False, True])
 @pytest.mark.parametrize("name", list(effects(NOISY, 8)))
 def test_every_effect_alone_is_the_same_in_a_kernel(name: str, qnn: bool) -> None:
@@ -160,6 +159,7 @@ def test_every_effect_alone_is_the_same_in_a_kernel(name: str, qnn: bool) -> Non
 READ: Any = {"read_noise": "independent", "read_sigma": 0.05}
 
 
+@pytest.mark.usefixtures("few_programs")
 @pytest.mark.parametrize("input_bits", [0, 2, 3])
 @pytest.mark.parametrize(
     ("profile", "span"),
