@@ -335,6 +335,7 @@ def chip_product(
                     words = words + (tl.load(square + m),)  # noqa: RUF005
             added = ()
             for number in tl.static_range(PASSES):
+                # Of `_driven`: bit 10 + number alone is an exponent of 2^number.
                 power = 0 if INPUT_BITS else ((1 << number) - 15 if number < 5 else 1)
                 level0, level1, spot = 0, 0, 0
                 if FIELD == 8:
