@@ -40,24 +40,25 @@ def run(job: Job) -> float:
     return train(job, Devices(torch.device("cpu"))).best_accuracy
 
 
-def on_chips(model: Qnn, profile: Profile) -> float:
-    """Mean accuracy on chips that training has not seen."""
-    snn, clips = convert(model), make_examples(60, 7)
+def on_chips(model: Qnn, profile: Profile, delays: dict[str, int] | None) -> float:
+    """Mean accuracy on chips that training has not seen; no delays: of the QNN."""
+    snn, clips, qnn = convert(model), make_examples(60, 7), delays is None
     spans = {name: 7.0 for name in snn.tensors if name.endswith("weight")}
-    return fmean(
-        accuracy(snn_predictions(sampled(snn, profile, seed, spans), clips, DELAYS), clips)
-        for seed in range(4)
-    )
+    used = delays or dict.fromkeys(NETWORK.boundaries, NETWORK.slots)
+    chips = [sampled(snn, profile, seed, spans, qnn=qnn) for seed in range(4)]
+    return fmean(accuracy(snn_predictions(chip, clips, used), clips) for chip in chips)
 
 
-def test_a_network_learns_to_stand_bad_chips(tmp_path: Path) -> None:
+@pytest.mark.parametrize("delays", [DELAYS, None], ids=["spikes", "qnn"])
+def test_a_network_learns_to_stand_bad_chips(tmp_path: Path, delays: dict[str, int] | None) -> None:
     run(make_job(tmp_path / "qnn", epochs=12))
     model, _ = load_model(tmp_path / "qnn" / "best.safetensors")
-    before = on_chips(model, BAD)
+    before = on_chips(model, BAD, delays)
     changes: Any = {"epochs": 16, "weight_clip": 2.0, "weight_rate": 1e-2}
-    run(make_job(tmp_path / "qat", "qat", model=model, profile=BAD, **changes))
-    adapted, _ = load_model(tmp_path / "qat" / "best.safetensors")
-    assert on_chips(adapted, BAD) > before + 20
+    run(make_job(tmp_path / "qat", "qat", model=model, profile=BAD, delays=delays, **changes))
+    adapted, metadata = load_model(tmp_path / "qat" / "best.safetensors")
+    assert metadata.delays == delays
+    assert on_chips(adapted, BAD, delays) > before + 20
     raw = load_file(tmp_path / "qat" / "last.safetensors")
     for part, module in adapted.named_modules():
         if isinstance(module, Weights):
@@ -132,3 +133,13 @@ def test_slots_in_float_know_no_chips(tmp_path: Path) -> None:
     with pytest.raises(FalconError, match=r"--hardware: .* gradient 'rate'"):
         adapt(tmp_path / "best.safetensors", DELAYS, "embedded", tmp_path / "out", phases=["qat"],
               recipes={"qat": recipe}, profile=BAD)  # fmt: skip
+
+
+def test_a_qnn_is_adapted_on_chips_only_and_with_whole_counts(tmp_path: Path) -> None:
+    run(make_job(tmp_path, epochs=1))
+    best, out = tmp_path / "best.safetensors", tmp_path / "out"
+    with pytest.raises(FalconError, match=r"--schedule: .* add --hardware"):
+        adapt(best, None, "embedded", out, phases=["qat"])
+    with pytest.raises(FalconError, match="whole counts"):
+        adapt(best, None, "embedded", out, phases=["qat"], profile=BAD, qk_prefix=2)
+    assert not out.exists()

@@ -16,7 +16,7 @@ from falcon_snn.training.batches import Clips
 from falcon_snn.training.recipe import load_recipe
 from falcon_snn.training.step import Job
 
-_JOB = ("resume", "model", "teachers", "profile", "facts")
+_JOB = ("resume", "model", "teachers", "profile", "facts", "delays")
 WORDS = ("down", "left", "right")
 CONFIG = FalconConfig(
     "small", blocks=1, features=8, tokens=10, classes=3, hidden=16, heads=2, ffn=16,
@@ -44,9 +44,9 @@ def make_job(out: Path, phase: str = "qnn", **changes: Any) -> Job:
     changes = {"batch": 12, "epochs": 3, "augment": augment, **changes}
     recipe = replace(load_recipe(phase), **changes)
     model = fields.pop("model", None) or Qnn(NETWORK)
-    delays = dict.fromkeys(NETWORK.boundaries, 1) if recipe.spiking else None
+    fields.setdefault("delays", dict.fromkeys(NETWORK.boundaries, 1) if recipe.spiking else None)
     clips = Clips(make_examples(48, 1), recipe, torch.device("cpu"), torch.zeros(0))
-    return Job(model, recipe, clips, make_examples(30, 2), out, delays=delays, **fields)
+    return Job(model, recipe, clips, make_examples(30, 2), out, **fields)
 
 
 def write_spikes(folder: Path, clips: int = 12) -> Path:

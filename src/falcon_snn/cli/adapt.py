@@ -12,7 +12,7 @@ from falcon_snn.cli.run import by_phase
 def adapt(
     checkpoint: Path = typer.Option(..., help="The checkpoint to start from."),
     schedule: str = typer.Option(
-        ..., help="fastest, balanced, accurate, full, uniform:D or a JSON file."
+        ..., help="fastest, balanced, accurate, full, uniform:D, a JSON file; on chips also qnn."
     ),
     out: Path = typer.Option(..., help="Folder for the phases' checkpoints and curves."),
     data: str = options.Data,
@@ -35,13 +35,16 @@ def adapt(
     """Adapt a network to a schedule: spike-based QAT, neuron tuning, both together."""
     from falcon_snn.hardware.profile import load_profile
     from falcon_snn.training.checkpoint import load_metadata
+    from falcon_snn.workflow.measuring import QNN
     from falcon_snn.workflow.networks import delays_of
     from falcon_snn.workflow.training import adapt as adapt_network
 
     names = phases.split(",")
-    metadata = load_metadata(checkpoint)
+    metadata, delays = load_metadata(checkpoint), None
+    if schedule != QNN:
+        delays = delays_of(schedule, metadata.network, metadata.delays)
     best = adapt_network(
-        checkpoint, delays_of(schedule, metadata.network, metadata.delays), data, out,
+        checkpoint, delays, data, out,
         phases=names, recipes=by_phase("--recipe", recipe, names), qk_prefix=qk_prefix,
         epochs=epochs, seed=seed, devices=devices, resume=resume, teachers=teacher,
         schedule=schedule,

@@ -63,7 +63,7 @@ def measure(
     The QNN's counts are those of full lookahead; a count's bits are its bit planes.
     """
     network = snn.network
-    used = dict.fromkeys(network.boundaries, network.slots) if delays is None else delays
+    used = network.lookahead if delays is None else delays
     tally = _Tally(network, qnn=delays is None)
     predictions = []
     for x, lengths in batches:

@@ -126,7 +126,7 @@ def check(snn: Snn, x: Tensor, lengths: Tensor | None, backend: str = "auto") ->
     Both are computed in the same integer arithmetic by different code; the first stage whose
     integers differ is an error.
     """
-    full = dict.fromkeys(snn.network.boundaries, snn.network.slots)
+    full = snn.network.lookahead
     streams = snn.streams(x, lengths, full, backend)
     spiking, scores = snn.counts(streams), snn.scores(streams, lengths, backend)
     with torch.backends.cudnn.flags(enabled=False):  # its Winograd transforms are not exact

@@ -127,6 +127,11 @@ class Network:
         """The searchable stages, in network order."""
         return tuple(stage.name for stage in self.stages if stage.searchable)
 
+    @property
+    def lookahead(self) -> dict[str, int]:
+        """Full lookahead: every boundary waits for all slots."""
+        return dict.fromkeys(self.boundaries, self.slots)
+
     @cached_property
     def borders(self) -> dict[str, Pair]:
         """The silent border around each stream: as wide as the widest padding that reads it."""

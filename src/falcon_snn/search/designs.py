@@ -79,7 +79,7 @@ class Candidate:
 
     @property
     def lookahead(self) -> Delays:
-        return dict.fromkeys(self.network.boundaries, self.network.slots)
+        return self.network.lookahead
 
 
 @dataclass(frozen=True)

@@ -82,13 +82,14 @@ def validate(
 
     With a profile, on one of its chips, of which the first clips set the converters.
     """
-    if delays is None:
+    if delays is None and profile is None:
         return accuracy(qnn_predictions(model, examples), examples, class_weight)
     assert isinstance(model, Qnn)
-    snn = convert(model)
+    snn, qnn = convert(model), delays is None
+    delays = snn.network.lookahead if delays is None else delays
     if profile is not None:
-        ranges = calibrate(snn, profile, *next(batches(examples, snn.device)), delays)
-        snn = sampled(snn, profile, VALIDATION_CHIP, ranges)
+        ranges = calibrate(snn, profile, *next(batches(examples, snn.device)), delays, qnn=qnn)
+        snn = sampled(snn, profile, VALIDATION_CHIP, ranges, qnn=qnn)
     found = snn_predictions(snn, examples, delays)
     return accuracy(found, examples, class_weight)
 

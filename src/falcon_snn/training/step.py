@@ -44,7 +44,7 @@ class Job:
     validation: Examples
     out: Path
     seed: int = 0
-    delays: Delays | None = None  # the schedule of a spiking phase
+    delays: Delays | None = None  # the schedule of a spiking phase; None: a QNN, perhaps on chips
     teachers: tuple[Qnn | Teacher, ...] = ()
     resume: bool = False
     profile: Profile | None = None  # its chips run the spikes of a spiking phase, one per step
@@ -136,10 +136,9 @@ class TrainingStep:
         job, recipe = self.job, self.job.recipe
         x, lengths, labels, targets = batch
         if recipe.spiking and not self.temporal:
-            assert job.delays is not None
             with torch.no_grad():
                 snn = self._spiking(x, lengths)
-                streams = snn.streams(x, lengths, job.delays)
+                streams = snn.streams(x, lengths, job.delays or snn.network.lookahead)
                 with self.devices.autocast():  # counts come in the type that products take
                     spikes = snn.counts(streams)
             scores = self.network(x, lengths, spikes)
@@ -162,14 +161,14 @@ class TrainingStep:
         """The integer network as it is now, on a chip of its own if the job has a profile."""
         job = self.job
         assert isinstance(job.model, Qnn)
-        assert job.delays is not None
-        snn = convert(job.model)
+        snn, qnn = convert(job.model), job.delays is None
         if job.profile is None:
             return snn
         if self.ranges is None:
-            self.ranges = calibrate(snn, job.profile, x, lengths, job.delays)
+            delays = job.delays or snn.network.lookahead
+            self.ranges = calibrate(snn, job.profile, x, lengths, delays, qnn=qnn)
         self.chip += 1
-        return sampled(snn, job.profile, self.chip, self.ranges)
+        return sampled(snn, job.profile, self.chip, self.ranges, qnn=qnn)
 
 
 def divergence(scores: Tensor, taught: Tensor, temperature: float) -> Tensor:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from falcon_snn.errors import FalconError
 from falcon_snn.forms import MOST_CHIPS, demand_within
 from falcon_snn.hardware.effects import effects, is_random
 from falcon_snn.hardware.profile import Profile
@@ -20,7 +19,7 @@ from falcon_snn.pipeline.schedule import Delays
 from falcon_snn.training.evaluate import Advance, batches, snn_predictions
 from falcon_snn.training.export import load_network
 from falcon_snn.workflow.measuring import QNN, Evaluation, evaluation
-from falcon_snn.workflow.networks import delays_of, schedule_or_own
+from falcon_snn.workflow.networks import delays_of, demand_whole_counts, schedule_or_own
 from falcon_snn.workflow.sources import Data, device, load_split
 from falcon_snn.workflow.watch import SILENT, Watch
 
@@ -83,9 +82,9 @@ def evaluate_on_chips(
     snn, metadata = load_network(checkpoint, qk_prefix)
     network, qnn = snn.network, schedule == QNN
     schedule = schedule_or_own(schedule, metadata.delays, "full")
-    if qnn and network.prefix != network.slots:
-        raise FalconError("the QNN reads whole counts; this network was converted for a Q/K prefix")
-    delays = delays_of("full" if qnn else schedule, network, metadata.delays)
+    if qnn:
+        demand_whole_counts(network)
+    delays = network.lookahead if qnn else delays_of(schedule, network, metadata.delays)
     examples = load_split(data, split, limit, metadata.words, noise_db)
     few = load_split(data, "validation", CALIBRATION_CLIPS, metadata.words)
     kinds = effects_of(profile, network.weight_bits)

@@ -102,7 +102,7 @@ def _rows(
 
     def add(name: str, network: Qnn, used: Delays | None, us: float) -> None:
         snn = convert(network).to(device)
-        at = used or dict.fromkeys(network.network.boundaries, network.network.slots)
+        at = used or network.network.lookahead
         rows[name] = {
             "latency_us": us,
             "tiles": count_resources(network.network.graph, profile).tiles,

@@ -172,6 +172,12 @@ def delays_of(schedule: str, network: Network | Graph, own: Mapping[str, int] | 
     return parse_delays(schedule, network.boundaries, network.slots, PUBLISHED.get(network.name))
 
 
+def demand_whole_counts(network: Network) -> None:
+    """Refuse a network that reads only some of the slots, where a QNN is to run."""
+    if network.prefix != network.slots:
+        raise FalconError("the QNN reads whole counts; this network was converted for a Q/K prefix")
+
+
 def schedule_or_own(asked: str | None, own: Mapping[str, int] | None, otherwise: str) -> str:
     """The schedule asked for; by default the network's own, or another where it has none."""
     if asked is not None:

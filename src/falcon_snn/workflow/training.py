@@ -39,7 +39,13 @@ from falcon_snn.training.loop import BEST, LAST, EpochResult
 from falcon_snn.training.loop import train as train_loop
 from falcon_snn.training.recipe import PHASES, RECIPES, Recipe, load_recipe
 from falcon_snn.training.step import Job
-from falcon_snn.workflow.networks import built_in, demand_fit, network_for, qnn_for
+from falcon_snn.workflow.networks import (
+    built_in,
+    demand_fit,
+    demand_whole_counts,
+    network_for,
+    qnn_for,
+)
 from falcon_snn.workflow.sources import Data, data_source, fingerprint
 from falcon_snn.workflow.watch import SILENT, Watch
 
@@ -311,7 +317,7 @@ def _model(
 
 
 def adapt(
-    checkpoint: Path, delays: dict[str, int], data: Data, out: Path | str, *,
+    checkpoint: Path, delays: dict[str, int] | None, data: Data, out: Path | str, *,
     phases: Sequence[str] = PHASES, recipes: Mapping[str, str | Path] | None = None,
     qk_prefix: int | None = None, epochs: int | Mapping[str, int] | None = None, seed: int = 0,
     devices: int = 1, resume: bool = False, teachers: Sequence[Path] = (), schedule: str = "",
@@ -321,9 +327,11 @@ def adapt(
 
     `epochs` are those of every phase, or of each by its name, instead of the recipes'.
     `out/best.safetensors` is the best epoch of all phases. With a profile every step runs on
-    another of its chips: the network learns to withstand their errors.
+    another of its chips: the network learns to withstand their errors, with no delays as a QNN.
     """
     recipes, best = recipes or {}, Path(out) / BEST
+    if delays is None and profile is None:
+        raise FalconError("--schedule: the QNN has nothing to adapt to but chips; add --hardware")
     demand_phases(phases)
     demand_file_target(best, checkpoint, *teachers)
     if not resume:
@@ -338,6 +346,8 @@ def adapt(
     demand_chips(profile, plans.values())
     model, metadata = load_model(checkpoint, qk_prefix)
     model = on_chips(model, profile)
+    if delays is None:
+        demand_whole_counts(model.network)
     with (
         open_training(
             data,
@@ -379,8 +389,8 @@ def adapt_phases(
 
 
 def run_validation(
-    session: Session, model: Qnn, delays: dict[str, int], profile: Profile | None = None
+    session: Session, model: Qnn, delays: dict[str, int] | None, profile: Profile | None = None
 ) -> float:
-    """Validation accuracy in percent of a network as it is, under a schedule."""
+    """Validation accuracy in percent of a network as it is, under a schedule; None: as a QNN."""
     model.to(session.devices.device)
     return validate(model, session.validation, delays, profile=profile)
