@@ -74,10 +74,10 @@ def _call(
         features = 1
     # [pixel, line, channel, output]: what a spike adds, in the order of the columns.
     rows = weight.permute(2, 1, 3, 0).flatten(0, 2).contiguous()
-    parameters = [neurons.initial, neurons.static, neurons.threshold, term.factor]
+    parameters = torch.stack((neurons.initial, neurons.static, neurons.threshold, term.factor))
     if unused := -len(weight) % LANES:
-        rows, *parameters = (F.pad(each, (0, unused)) for each in (rows, *parameters))
-    per_line = [parameter.repeat(features).numpy() for parameter in parameters]
+        rows, parameters = (F.pad(each, (0, unused)) for each in (rows, parameters))
+    per_line = parameters.repeat(1, features).numpy()
     use_torch_threads()
     _product(
         image.flatten(2).numpy(), rows.numpy(), *per_line, slots, delay,

@@ -10,6 +10,7 @@ where sums could be larger). What runs on a sampled chip (`analog`) runs in torc
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -54,7 +55,7 @@ class Term:
     # The weights on a sampled chip, and the keys by which its noise knows the clips.
     chip: "tuple[AnalogArray, Tensor | None] | None" = field(default=None, kw_only=True)
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, int, int, int]:
         """The shape of its output: clips, lines, pixels, outputs."""
         outputs, *kernel, _ = (0, 1, 1, 0) if self.weight is None else self.weight.shape
@@ -67,7 +68,7 @@ class Term:
         )
         return clips, lines, pixels, channels if self.weight is None else outputs
 
-    @property
+    @cached_property
     def flat(self) -> bool:
         """Whether the bytes that each output reads follow those of the output before.
 
