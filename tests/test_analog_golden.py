@@ -20,7 +20,8 @@ from falcon_snn.hardware.cells import coefficients
 from falcon_snn.hardware.profile import Profile, load_profile
 from falcon_snn.network.chip import clamped, polynomial, sample_array, stuck, written
 from falcon_snn.neuron import layers
-from falcon_snn.neuron.analog import UNIT, AnalogArray, row_groups
+from falcon_snn.neuron.analog import AnalogArray, row_groups
+from falcon_snn.neuron.analog_cells import UNIT
 from falcon_snn.neuron.converter import FINEST, Converter, convert
 from falcon_snn.neuron.counter_noise import counters, key_of, normals
 from falcon_snn.neuron.packed import encode, pack, unpack

@@ -19,8 +19,9 @@ from falcon_snn.network.chip import sample_array, sampled
 from falcon_snn.network.convert import convert
 from falcon_snn.network.description import Network
 from falcon_snn.network.integer import Snn
-from falcon_snn.neuron import fused, fused_tiles
-from falcon_snn.neuron.analog import UNIT, AnalogArray
+from falcon_snn.neuron import chip_numba, fused, fused_tiles
+from falcon_snn.neuron.analog import AnalogArray
+from falcon_snn.neuron.analog_cells import UNIT
 from falcon_snn.neuron.counter_noise import counters, normals
 from falcon_snn.neuron.layers import Term
 from falcon_snn.neuron.layers_torch import chip_currents
@@ -129,16 +130,24 @@ def test_a_gpu_gives_the_spikes_of_the_cpu(profile: Profile) -> None:
         replace(NOISY, read_noise="proportional", read_sigma=0.2),
     ],
 )
-def test_the_kernel_gives_the_spikes_of_the_chip(profile: Profile, qnn: bool) -> None:
+def test_kernels_give_the_spikes_of_the_chip(profile: Profile, qnn: bool) -> None:
     """In one kernel without a tensor of partial sums, and in torch with one."""
     snn, x = convert(trained_like(CNN, 3)), random_inputs(CNN, 2, 3)
     chip = sampled(snn, profile, 7, spans(snn, 6.0), qnn=qnn)
-    assert all(array.cells is not None for array in chip.chip.values())
+    looked_up = profile.read_noise != "proportional"
+    for array in chip.chip.values():
+        assert array.cells is not None
+        assert (array.look_ups is not None) == looked_up
     for delay in (CNN.slots,) if qnn else (1, CNN.slots):
         delays = dict.fromkeys(CNN.boundaries, delay)
-        plain = chip.streams(x, None, delays, "torch")
-        fused = chip.streams(x, None, delays, "triton")
-        assert all(torch.equal(plain[name], fused[name]) for name in plain)
+        same_in_kernels(chip, x, delays)
+
+
+def same_in_kernels(chip: Snn, x: torch.Tensor, delays: dict[str, int]) -> None:
+    plain = chip.streams(x, None, delays, "torch")
+    for backend in ("triton", "numba"):
+        found = chip.streams(x, None, delays, backend)
+        assert all(torch.equal(plain[name], found[name]) for name in plain), backend
 
 
 @pytest.mark.usefixtures("few_programs")
@@ -151,9 +160,7 @@ def test_every_effect_alone_is_the_same_in_a_kernel(name: str, qnn: bool) -> Non
     chip = sampled(snn, profile, 7, ranges, qnn=qnn)
     assert all(array.cells or array.digits for array in chip.chip.values())
     delays = dict.fromkeys(CNN.boundaries, CNN.slots if qnn else 1)
-    plain = chip.streams(x, None, delays, "torch")
-    fused = chip.streams(x, None, delays, "triton")
-    assert all(torch.equal(plain[name], fused[name]) for name in plain)
+    same_in_kernels(chip, x, delays)
 
 
 READ: Any = {"read_noise": "independent", "read_sigma": 0.05}
@@ -203,8 +210,28 @@ def test_kernels_take_layers_of_any_shape(
         packed, drawn(1, 100, outputs * arrays).int(), whole, (1, 2), (0, 1), (0, 1),
         chip=(array, drawn(-(2**31), 2**31, 2).int()),
     )  # fmt: skip
+    wanted = chip_currents(term, 7)
     assert array.digits is not None if span is None else array.cells is not None
-    assert torch.equal(fused.chip_currents_of(term, 7), chip_currents(term, 7))
+    assert torch.equal(fused.chip_currents_of(term, 7), wanted)
+    looked_up = span is not None and (array.noise is None or array.most_squares < 256)
+    assert (array.look_ups is not None) == looked_up
+    assert torch.equal(chip_numba.chip_currents(term, 7), wanted)
+
+
+@pytest.mark.parametrize("columns", range(16, 161, 16))
+def test_a_processor_looks_up_any_number_of_columns(columns: int) -> None:
+    """Steps of 64 columns and what is left of them, rows of several tasks, no byte of noise."""
+    generator = torch.Generator().manual_seed(columns)
+    for profile in (NOISY, MACRO):
+        codes = layer(30, columns)
+        array = sample_array(codes.clamp(-3, 3), profile, 77, bits=3, span=5.0)
+        assert array.look_ups is not None
+        assert array.look_ups.weight.shape[2] == columns
+        packed = torch.randint(0, 128, (200, 1, 1, 30), dtype=torch.uint8, generator=generator)
+        clips = torch.arange(200, dtype=torch.int32)
+        term = Term(packed, torch.full((columns,), 70, dtype=torch.int32),
+                    codes.to(torch.int8), chip=(array, clips))  # fmt: skip
+        assert torch.equal(chip_numba.chip_currents(term, 7), chip_currents(term, 7))
 
 
 def test_sums_that_no_kernel_holds_are_left_to_torch() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from falcon_snn.hardware.profile import load_profile
 from falcon_snn.network.calibrate import chosen_range
 from falcon_snn.network.chip import sample_array
-from falcon_snn.neuron.analog import UNIT
+from falcon_snn.neuron.analog_cells import UNIT
 from falcon_snn.neuron.converter import FINEST, Converter, convert, fraction_bits, nearest_codes
 from falcon_snn.neuron.counter_noise import (
     BYTE_VARIANCE,

@@ -102,14 +102,14 @@ def ways(backend: str) -> Iterator[str]:
         yield "the only one"
         return
     yield "8-bit products"
-    with patch("falcon_snn.neuron.int8_product._is_exact", lambda: False):
+    with patch("falcon_snn.neuron.int8_product.multiplies_bytes", lambda: False):
         yield "float products"
 
 
 def test_a_processor_without_fast_8_bit_products_takes_floats() -> None:
     """torch has a loop for those, which is exact, too, but slower than floats."""
     with patch("torch.cpu._is_vnni_supported", lambda: False):
-        assert not int8_product._is_exact.__wrapped__()
+        assert not int8_product.multiplies_bytes.__wrapped__()
 
 
 @pytest.mark.parametrize("backend", ["torch", "numba"])

@@ -59,10 +59,25 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "neuron/analog.py",
         "test_converter.py test_chip.py",
-        ("_SHARED = (1, 3, 0, 2)", "_SHARED = (0, 1, 2, 3)"),
-        ("(0.5 - self.converter.low)", "(0.0 - self.converter.low)"),
         ("_FINE_ENOUGH = 8", "_FINE_ENOUGH = 16"),
+        ("alpha=256.0**place", "alpha=128.0**place"),
+    ),
+    *of(
+        "neuron/analog_cells.py",
+        "test_converter.py test_chip.py",
+        ("SHARED = (1, 3, 0, 2)", "SHARED = (0, 1, 2, 3)"),
+        ("(0.5 - converter.low)", "(0.0 - converter.low)"),
         ("low = weight - high if", "low = None if"),
+        ("1 << (converter.bits - 1), device", "1 << converter.bits, device"),
+        ("words = both[..., [0, 2, 1, 3]]", "words = both[..., [0, 1, 2, 3]]"),
+    ),
+    *of(
+        "neuron/chip_numba.py",
+        "test_chip.py",
+        ("tables[after + i] = np.int32(tables[before + i] + added)", "tables[after + i] = added"),
+        ("width = min(columns - at, _WIDEST)", "width = min(columns - at, LANES)"),
+        ("keys[number, row]) | np.uint32(1))", "keys[number, row]))"),
+        ("range(array * groups, (array + 1) * groups, 2)", "range(array * groups, groups, 2)"),
     ),
     *of(
         "neuron/parameters.py",

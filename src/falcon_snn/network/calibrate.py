@@ -16,7 +16,7 @@ from falcon_snn.hardware.effects import without_errors
 from falcon_snn.hardware.profile import Profile
 from falcon_snn.network.chip import sampled
 from falcon_snn.network.integer import Running, Snn
-from falcon_snn.neuron.analog import UNIT
+from falcon_snn.neuron.analog_cells import UNIT
 from falcon_snn.neuron.layers_torch import rows_of
 
 CALIBRATION_CLIPS = 32  # enough: each layer sees many sums

@@ -18,7 +18,6 @@ from falcon_snn.hardware.profile import Profile
 from falcon_snn.network.integer import Snn
 from falcon_snn.network.parts import array_weights
 from falcon_snn.neuron.analog import (
-    UNIT,
     AnalogArray,
     ReadNoise,
     exact_type,
@@ -26,6 +25,7 @@ from falcon_snn.neuron.analog import (
     row_groups,
     shortened,
 )
+from falcon_snn.neuron.analog_cells import UNIT
 from falcon_snn.neuron.converter import Converter, convert, fraction_bits
 from falcon_snn.neuron.counter_noise import counters, key_of, normals
 from falcon_snn.neuron.wires import Wires

@@ -18,6 +18,19 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from falcon_snn.neuron.analog_cells import (
+    EXACT,
+    SHARED,
+    SHORT,
+    SMALL_SQUARES,
+    Cells,
+    Digits,
+    LookUps,
+    byte_digits,
+    exact_digits,
+    look_ups,
+    tensor_cells,
+)
 from falcon_snn.neuron.converter import Converter, convert
 from falcon_snn.neuron.counter_noise import (
     BYTE_VARIANCE,
@@ -28,20 +41,11 @@ from falcon_snn.neuron.counter_noise import (
     key_of,
     mix,
 )
+from falcon_snn.neuron.int8_product import int8_product
 from falcon_snn.neuron.packed import count
 from falcon_snn.neuron.wires import Wires, wired_sums
 
-UNIT = 1 << 16  # of the grid, for the smallest weight of a slice
-_EXACT = 1 << 24  # below this a float32 holds every integer
-_SHORT = 11  # bits of whole numbers that a 16-bit float holds
-_HALVES = 1 << (2 * _SHORT)
-_SCALE = 1 << 8  # brings weights into its range
 _FINE_ENOUGH = 8  # bits behind the point of a converter's step that cells need
-_DIGIT = 1 << 10  # the largest of a balanced digit of eleven bits
-CHIP_TILE = 64  # outputs of a tile of exact sums: padded to a multiple of it, none is masked
-PIECE = 16  # outputs that the tensor cores take at once
-SMALL_SQUARES = 16  # two sums of squared inputs below this share a byte
-_SHARED = (1, 3, 0, 2)  # which weight each byte has in the second of two row groups
 _TOGETHER = {"cpu": 1 << 20, "cuda": 1 << 27}  # sums that are formed together
 
 
@@ -59,38 +63,6 @@ class ReadNoise(NamedTuple):
         """The deviation of a row group of so many rows, all with an input of one."""
         most = rows if self.variance is None else float(self.variance.sum(dim=1).max())
         return float(most * self.unit) ** 0.5
-
-
-class Fresh(NamedTuple):
-    """What a kernel needs for read noise."""
-
-    places: Tensor  # odd hashes of places, uint32 [pair of groups, part, output], padded
-    variance: Tensor | None  # float16, laid out like the cells; None: one for all
-    levels: Tensor | None  # then: for each sum of squared inputs the deviation, or the weights of
-    # four bytes in one int32: [group of two, sum]; small squares: [second sum, first sum, group]
-    unit: float  # of variances
-
-
-class Cells(NamedTuple):
-    """Weights in two halves that 16-bit floats hold, high + low, all over _SCALE.
-
-    Rows of a group are padded to a power of two. The first two after the inputs hold the
-    converter's offset and how far the lowest code lies below zero, less half a step: a code is then
-    what is left of a sum without its parts. The third is 1.5 * 2^23: added to a float that counts
-    parts, its bits count them, too. Outputs lie in pieces: those of a row group are read at once.
-    """
-
-    high: Tensor  # float16 [group, part, piece, row, output of a piece], likewise low
-    low: Tensor | None  # None: weights have eleven bits
-    fresh: Fresh | None
-
-
-class Digits(NamedTuple):
-    """Weights that are added up exactly: their digits to the base of 2^11, the lowest first."""
-
-    digits: Tensor  # float16 [digit, array, row, output], rows and outputs padded
-    unit: float  # of the lowest digit
-    fresh: Fresh | None
 
 
 @dataclass(frozen=True)
@@ -158,94 +130,30 @@ class AnalogArray:
 
     @cached_property
     def cells(self) -> Cells | None:
-        """The same for tensor cores; None where they would not be exact, or have nothing to do."""
-        exact = self.weight.dtype == torch.float32 and self.weight.abs().max() <= _HALVES
-        if self.converter is None or self.wires is not None or not exact:
-            return None
-        if not self.converter.bits:
-            return None
-        active = self.weight.shape[1]
-        rows = max(16, 1 << (active + 2).bit_length())
-        weight = F.pad(self.weight, (0, 0, 0, rows - active))
-        if self.converter.offset is not None:
-            weight[:, active] = self.converter.offset[:, 0]
-        weight = self._even(self._wide(weight, PIECE))
-        weight[:, active] += (0.5 - self.converter.low) * 2.0**self.converter.bits
-        high = _upper(weight)
-        weight[:, active + 1] = weight[:, active] - high[:, active]
-        weight[:, active + 2] = 1.5 * 2.0**23
-        weight[:, active] = high[:, active]
-        high = _upper(weight)
-        low = weight - high if (weight != high).any() else None
-        return Cells(
-            self._in_pieces((high / _SCALE).half()),
-            None if low is None else self._in_pieces((low / _SCALE).half()),
-            self._fresh_for(rows, PIECE),
-        )
-
-    def _in_pieces(self, x: Tensor) -> Tensor:
-        """Cells [group, row, column] in the order of a kernel."""
-        x = x.view(*x.shape[:2], len(self.parts), -1, PIECE)
-        return x.permute(0, 2, 3, 1, 4).contiguous()
+        """The weights for tensor cores, where sums are converted."""
+        return tensor_cells(self)
 
     @cached_property
     def digits(self) -> Digits | None:
-        """The same where nothing is converted: an array is then one row group, summed in float32.
+        """The weights for tensor cores, where sums are exact."""
+        return exact_digits(self)
 
-        Every sum of a digit stays below 2^24. Weights without errors are multiples of a unit and
-        mostly need one digit, others three.
-        """
-        noise = self.noise
-        apart = noise is not None and noise.variance is not None
-        if self.converter is not None or self.wires is not None or apart:
-            return None
-        inputs, largest = self.weight.shape[1], (1 << max(self.input_bits, 1)) - 1
-        if inputs * largest > _EXACT // _DIGIT or self.weight.abs().max() > _DIGIT**3:
-            return None
-        unit = UNIT if bool((self.weight % UNIT == 0).all()) else 1
-        wide = self._wide(self.weight.double() / unit, CHIP_TILE)
-        rest = F.pad(wide, (0, 0, 0, -inputs % CHIP_TILE))
-        found: list[Tensor] = []
-        while not found or bool(rest.any()):
-            above = (rest / (2 * _DIGIT)).round()
-            found.append((rest - above * (2 * _DIGIT)).half())
-            rest = above
-        return Digits(torch.stack(found), float(unit), self._fresh_for(inputs, CHIP_TILE))
+    @cached_property
+    def bytes(self) -> Tensor | None:
+        """The weights for a CPU, where sums are exact."""
+        return byte_digits(self)
 
-    def _wide(self, x: Tensor, width: int) -> Tensor:
-        """Columns [..., part, output] with their outputs padded to a multiple of `width`."""
-        x = x.view(*x.shape[:-1], len(self.parts), -1)
-        return F.pad(x, (0, -x.shape[-1] % width)).flatten(-2)
+    @cached_property
+    def look_ups(self) -> LookUps | None:
+        """The weights for a CPU, where sums are converted."""
+        return look_ups(self)
 
-    def _even(self, x: Tensor) -> Tensor:
+    def even(self, x: Tensor) -> Tensor:
         """Row groups [group, ...] with a silent one more for each array that has an odd number."""
         if self.converter is None:
             return x
         x = x.view(self.arrays, -1, *x.shape[1:])
         return torch.cat([x, torch.zeros_like(x[:, : x.shape[1] % 2])], dim=1).flatten(0, 1)
-
-    def _fresh_for(self, rows: int, width: int) -> Fresh | None:
-        """Read noise in the units of a kernel, for cells of so many rows."""
-        noise = self.noise
-        if noise is None:
-            return None
-        active = self.weight.shape[1]
-        places = self._even(self._wide(self.place_keys | 1, width)).view(torch.uint32)
-        places = places if self.converter is None else places[::2].contiguous()
-        if noise.variance is not None:
-            variance = self._wide(F.pad(noise.variance, (0, 0, 0, rows - active)), width)
-            variance = self._in_pieces(self._even(variance).half())
-            return Fresh(places, variance, None, self._noise_unit)
-        if self.converter is not None:
-            both = torch.stack([self.noise_weights, self.noise_weights[:, list(_SHARED)]])
-            words = both.to(torch.int8).view(torch.int32).squeeze(2)
-            if self.small_squares:
-                words = F.pad(words, (0, SMALL_SQUARES - words.shape[1]))
-                first, second = (one.expand(SMALL_SQUARES, -1) for one in words)
-                words = torch.stack([first, second.t()], dim=2)
-            return Fresh(places, None, words.contiguous(), 0.0)
-        squares = torch.arange(self.most_squares + 1, dtype=self.weight.dtype, device=places.device)
-        return Fresh(places, None, squares.mul_(self._noise_unit).sqrt_(), 0.0)
 
     @property
     def small_squares(self) -> bool:
@@ -258,7 +166,7 @@ class AnalogArray:
         return self.weight.shape[1] * ((1 << max(self.input_bits, 1)) - 1) ** 2
 
     @property
-    def _noise_unit(self) -> float:
+    def noise_unit(self) -> float:
         """What the variance of a draw of plain bytes is multiplied with."""
         assert self.noise is not None
         return self.noise.unit / (4 * BYTE_VARIANCE)
@@ -276,7 +184,7 @@ class AnalogArray:
         order = torch.arange(1, inputs + 1, dtype=torch.int32, device=self.weight.device)
         order = order.view(-1, self.arrays, self.channels).transpose(0, 1).flatten(1)
         found = row_groups(order, self.tile_rows, self.active_rows).flatten(0, 1)
-        return self._even(F.pad(found, (0, rows - found.shape[1]))) - 1
+        return self.even(F.pad(found, (0, rows - found.shape[1]))) - 1
 
     def pass_count(self, first: int) -> int:
         """The passes that counts or slots up to `first` take."""
@@ -295,11 +203,23 @@ class AnalogArray:
     def partial_sums(self, x: Tensor) -> Tensor:
         """Sums of inputs [row, input] per row group, whole numbers [group, row, column]."""
         x = x.view(len(x), -1, self.arrays, self.channels).transpose(1, 2).flatten(2)
+        if self.bytes is not None:
+            return self._exact_sums(x.to(torch.int8))
         x = row_groups(x.to(self.weight.dtype), self.tile_rows, self.active_rows)
         x = x.permute(1, 2, 0, 3).flatten(0, 1)  # [group, row, input]
         if self.wires is None:
             return torch.bmm(x, self.weight)
         return wired_sums(x, self.wires).round().to(self.weight.dtype)
+
+    def _exact_sums(self, x: Tensor) -> Tensor:
+        """The same of one row group per array, for inputs [row, array, input], digit by digit."""
+        assert self.bytes is not None
+        found = torch.zeros_like(self.weight[:, :1]).expand(-1, len(x), -1).contiguous()
+        for place, digit in enumerate(self.bytes):
+            for array, weight in enumerate(digit):
+                sums = int8_product(x[:, array].contiguous(), weight)
+                found[array].add_(sums, alpha=256.0**place)
+        return found
 
     def _sum(self, x: Tensor, keys: Tensor | None) -> Tensor:
         y, converter = self.partial_sums(x), self.converter
@@ -309,8 +229,8 @@ class AnalogArray:
         elif noise is not None:
             y += noise
         # The sum of all codes mostly fits a float32, which is added up sooner.
-        most = _EXACT if converter is None else len(y) * max(-converter.low, converter.high)
-        y = y.double() if most >= _EXACT else y
+        most = EXACT if converter is None else len(y) * max(-converter.low, converter.high)
+        y = y.double() if most >= EXACT else y
         y = y.view(self.arrays, -1, *y.shape[1:]).sum(dim=1)
         if self.dark is not None:
             y -= self.dark
@@ -333,13 +253,13 @@ class AnalogArray:
             return fresh_bytes(keys, self.place_keys, self.shared(weights))
         plain = self.shared(PLAIN_WEIGHTS.to(x.device).expand(len(self.weight), 1, 4))
         bytes_drawn = fresh_bytes(keys, self.place_keys, plain)
-        drawn = squares.mul_(self._noise_unit).sqrt_() * bytes_drawn
+        drawn = squares.mul_(self.noise_unit).sqrt_() * bytes_drawn
         return drawn if self.converter is None else drawn.round_()
 
     def shared(self, weights: Tensor) -> Tensor:
         """Weights of bytes [group, row, 4], in another order for every second group of an array."""
         weights = weights.view(self.arrays, -1, *weights.shape[1:]).clone()
-        weights[:, 1::2] = weights[:, 1::2][..., list(_SHARED)]
+        weights[:, 1::2] = weights[:, 1::2][..., list(SHARED)]
         return weights.flatten(0, 1)
 
 
@@ -348,15 +268,10 @@ def shortened(weight: Tensor, bits: int) -> tuple[Tensor, float]:
 
     A step has 2^`bits` parts, which weights count. Cells are far less exact than this.
     """
-    grid = 2.0 ** max(0, (int(weight.abs().max()) - 1).bit_length() - _SHORT)
+    grid = 2.0 ** max(0, (int(weight.abs().max()) - 1).bit_length() - SHORT)
     if grid > 2.0 ** (bits - _FINE_ENOUGH):
         return weight, 1.0
     return (weight / grid).round() * grid, grid
-
-
-def _upper(weight: Tensor) -> Tensor:
-    """The part of whole weights that 16-bit floats over _SCALE hold."""
-    return (weight / _SCALE).half().float() * _SCALE
 
 
 def row_groups(x: Tensor, tile_rows: int, active_rows: int) -> Tensor:
@@ -377,7 +292,7 @@ def reach_of(weight: Tensor, largest: int) -> float:
 
 def exact_type(reach: float) -> torch.dtype:
     """The float that holds all whole sums up to `reach`."""
-    return torch.float32 if reach < _EXACT else torch.float64
+    return torch.float32 if reach < EXACT else torch.float64
 
 
 @cache

@@ -11,7 +11,8 @@ from torch import Tensor
 from falcon_snn.errors import FalconError
 from falcon_snn.neuron import fused_kernels as kernels
 from falcon_snn.neuron import fused_tiles as tiles
-from falcon_snn.neuron.analog import CHIP_TILE, PIECE, AnalogArray, pass_keys
+from falcon_snn.neuron.analog import AnalogArray, pass_keys
+from falcon_snn.neuron.analog_cells import CHIP_TILE, PIECE
 from falcon_snn.neuron.converter import FINEST
 from falcon_snn.neuron.counter_noise import key_of
 from falcon_snn.neuron.encoding import train_words

@@ -5,7 +5,7 @@ have been measured in one shape.
 """
 
 from falcon_snn.errors import FalconError
-from falcon_snn.neuron.analog import CHIP_TILE
+from falcon_snn.neuron.analog_cells import CHIP_TILE
 
 _MOST_INPUTS = 12_000  # of a product: 16 outputs' weights fill the shared memory of a processor
 _KEPT_INPUTS = 1024  # packed inputs of a row that fit the registers

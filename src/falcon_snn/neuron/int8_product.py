@@ -15,7 +15,7 @@ def int8_product(x: Tensor, weight: Tensor, largest: int = MAX_SLOTS) -> Tensor:
     """
     rows = x.flatten(0, -2)
     # torch's own product of a single input is wrong (2.13).
-    if not _is_exact() or rows.shape[1] == 1:
+    if not multiplies_bytes() or rows.shape[1] == 1:
         return float_product(x, weight, largest)
     product = torch._int_mm(rows, weight.flatten(1).t())
     return product.view(*x.shape[:-1], len(weight))
@@ -30,7 +30,7 @@ def float_product(x: Tensor, weight: Tensor, largest: int = MAX_SLOTS) -> Tensor
 
 
 @cache
-def _is_exact() -> bool:
+def multiplies_bytes() -> bool:
     """Whether this processor multiplies 8-bit integers quickly and without saturating.
 
     Those without VNNI add pairs of products in 16 bits, which the largest values overflow, or have

@@ -146,7 +146,7 @@ def residual_integer(  # type: ignore[no-untyped-def]
     if delay == slots:
         return _count_streams(a, b, slots, factor_a, factor_b, initial, static_per_slot, threshold)
     one, other = a.reshape((1, rows, neurons)), b.reshape((1, rows, neurons))
-    return _fire_rows(
+    return fire_rows(
         one, other, factor_a, factor_b, rows, delay, slots, initial, static_per_slot, threshold
     )
 
@@ -173,9 +173,10 @@ def _count_streams(  # type: ignore[no-untyped-def]
 
 
 @njit(parallel=True, cache=True, error_model="numpy", nogil=True)
-def _fire_rows(  # type: ignore[no-untyped-def]
+def fire_rows(  # type: ignore[no-untyped-def]
     a, b, factor_a, factor_b, rows, delay, slots, initial, static_per_slot, threshold
 ):
+    """SN_delta of rows of inputs (see `_drive`), packed."""
     neurons = initial.shape[0]
     out = np.empty((rows, neurons), np.uint8)
     for task in prange((rows + ROWS - 1) // ROWS):

@@ -5,7 +5,7 @@ that every backend adds and compares integers, so all of them give the same spik
 
 Backends: `triton` (fused kernels for GPUs), `numba` (event-driven kernels for CPUs) and `torch`
 (matrix products in float32, whose sums of integers below 2^24 are exact in any order, or in float64
-where sums could be larger). What runs on a sampled chip (`analog`) runs in torch on CPUs.
+where sums could be larger). All of them run a layer on a sampled chip (`analog`), too.
 """
 
 from collections.abc import Sequence
@@ -140,7 +140,7 @@ def fire(
     )  # fmt: skip
     if min(border) < 0:
         raise FalconError(f"a border of {border}; it cannot be negative")
-    return _layers(backend, *terms).fire(terms, neurons, slots, check_delay(delay, slots), border)
+    return _layers(backend).fire(terms, neurons, slots, check_delay(delay, slots), border)
 
 
 def codes(term: Term, bias: Tensor, shift: Tensor, first: int, backend: str) -> Tensor:
@@ -152,7 +152,7 @@ def codes(term: Term, bias: Tensor, shift: Tensor, first: int, backend: str) -> 
     if term.weight is None or term.weight.shape[1:3] != (1, 1) or not term.flat:
         raise FalconError("codes take a 1x1 kernel with stride 1 on spikes without a border")
     check_parameters(term.shape[3], first, term.factor, bias, shift)
-    return _layers(backend, term).codes(term, bias, shift, first)
+    return _layers(backend).codes(term, bias, shift, first)
 
 
 def attention(
@@ -204,10 +204,8 @@ def token_mask(lengths: Tensor, tokens: int) -> Tensor:
     return torch.arange(tokens, device=lengths.device) < lengths[:, None]
 
 
-def _layers(backend: str, *terms: Term) -> Any:
+def _layers(backend: str) -> Any:
     """The module of a backend; imported when asked for, since compilers take long to load."""
-    if backend == "numba" and any(term.chip for term in terms):
-        backend = "torch"  # knows chips
     modules = {"torch": "layers_torch", "numba": "layers_numba", "triton": "fused"}
     if backend not in modules:
         raise FalconError(f"unknown backend '{backend}'; choose {', '.join(BACKENDS)}")

@@ -6,6 +6,7 @@ that rows and sums stay in the cache. Otherwise each spike adds its weights (`ev
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from falcon_snn.neuron import layers_torch
 from falcon_snn.neuron.attention_numba import attention as attention
+from falcon_snn.neuron.chip_numba import chip_currents
 from falcon_snn.neuron.encoding import encoding_table
 from falcon_snn.neuron.events_numba import fire_events
 from falcon_snn.neuron.int8_product import int8_product
@@ -22,6 +24,7 @@ from falcon_snn.neuron.integer_numba import (
     ROWS,
     call,
     count_row,
+    fire_rows,
     lookahead,
     residual_integer,
 )
@@ -39,6 +42,8 @@ def fire(
     terms: Sequence["Term"], neurons: "IntegerNeurons", slots: int, delay: int, border: "Pair"
 ) -> Tensor:
     shape = terms[0].shape
+    if any(term.chip for term in terms):
+        return _fire_on_chip(terms, neurons, slots, delay, border)
     if all(term.weight is None for term in terms):
         out = _residual(terms, neurons, slots, delay)
         return layers_torch.with_border(out.view(shape), border)
@@ -57,6 +62,37 @@ def fire(
             sums[0] = one + other
         _fire_sums(sums[0], slots, each, border, out[part])
     return out
+
+
+def _fire_on_chip(
+    terms: Sequence["Term"], neurons: "IntegerNeurons", slots: int, delay: int, border: "Pair"
+) -> Tensor:
+    """A few clips at a time: currents of all passes stay in the cache."""
+    shape, full = terms[0].shape, delay == slots
+    one = torch.ones_like(neurons.threshold)
+    each = _lookahead(slots, one, neurons, shape[2])
+    parameters = (neurons.initial, neurons.static, neurons.threshold)
+    out = _silence(shape, border)
+    within = out[:, border[0] : border[0] + shape[1], border[1] : border[1] + shape[2]]
+    for part in _parts(shape, slots * 4 * shape[3]):
+        currents = [chip_currents(_clips_of(term, part), slots) for term in terms]
+        drive = layers_torch.saturated(currents, slots, full=full)
+        if full:
+            _fire_sums(drive[0], slots, each, border, out[part])
+        else:
+            rows = drive.shape[1]
+            fired = call(fire_rows, drive, None, one, None, rows, delay, slots, *parameters)
+            within[part] = fired.view(-1, *shape[1:])
+    return out
+
+
+def _clips_of(term: "Term", part: slice) -> "Term":
+    """A term of some of its clips."""
+    if term.chip is None:
+        return replace(term, packed=term.packed[part])
+    array, clips = term.chip
+    keys = None if clips is None else clips[part]
+    return replace(term, packed=term.packed[part], chip=(array, keys))
 
 
 def _lookahead(slots: int, factor: Tensor, neurons: "IntegerNeurons", pixels: int) -> Any:
@@ -162,6 +198,9 @@ def _lay_out(image, channels, stride, rows):  # type: ignore[no-untyped-def]
 
 def codes(term: "Term", bias: Tensor, shift: Tensor, first: int) -> Tensor:
     assert term.weight is not None
+    if term.chip is not None:
+        currents = chip_currents(term, first)
+        return layers_torch.codes_of(currents, bias, shift).view(term.shape)
     use_torch_threads()
     rows = _counts(term.packed, first).flatten(0, 2).view(torch.int8)
     total = int8_product(rows, term.weight)
