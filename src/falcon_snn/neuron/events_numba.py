@@ -5,7 +5,8 @@ second term. A linear layer is a 1x1 convolution of an image with one pixel per 
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -66,23 +67,31 @@ def _call(
 ) -> None:  # fmt: skip
     """Run the product of a term; flat rows are an image of one clip with one pixel per line."""
     assert term.weight is not None
-    image, weight, stride = term.window().contiguous(), term.weight, term.stride
-    features = term.shape[2]
+    image, stride, features = term.window().contiguous(), term.stride, term.shape[2]
+    taps = tuple(term.weight.shape[1:3])
     if flat:
-        inputs = weight[0].numel()
-        image, weight, stride = image.view(1, -1, 1, inputs), weight.view(-1, 1, 1, inputs), (1, 1)
-        features = 1
-    # [pixel, line, channel, output]: what a spike adds, in the order of the columns.
-    rows = weight.permute(2, 1, 3, 0).flatten(0, 2).contiguous()
+        image, taps, stride, features = (
+            image.view(1, -1, 1, term.weight[0].numel()),
+            (1, 1),
+            (1, 1),
+            1,
+        )
     parameters = torch.stack((neurons.initial, neurons.static, neurons.threshold, term.factor))
-    if unused := -len(weight) % LANES:
-        rows, parameters = (F.pad(each, (0, unused)) for each in (rows, parameters))
+    if unused := -len(term.weight) % LANES:
+        parameters = F.pad(parameters, (0, unused))
     per_line = parameters.repeat(1, features).numpy()
     use_torch_threads()
     _product(
-        image.flatten(2).numpy(), rows.numpy(), *per_line, slots, delay,
-        tuple(weight.shape[1:3]), stride, extra, currents, border, out.numpy(),
+        image.flatten(2).numpy(), _added(term.weight, flat), *per_line, slots, delay, taps,
+        stride, extra, currents, border, out.numpy(),
     )  # fmt: skip
+
+
+@lru_cache(maxsize=64)  # a network's layers: their weights do not change between clips
+def _added(weight: Tensor, flat: bool) -> Any:
+    """What a spike adds, in the order of the columns or of a flat row: int8 [input, output]."""
+    rows = weight.flatten(1).t() if flat else weight.permute(2, 1, 3, 0).flatten(0, 2)
+    return F.pad(rows, (0, -len(weight) % LANES)).contiguous().numpy()
 
 
 @njit(parallel=True, cache=True, error_model="numpy", nogil=True)
