@@ -138,21 +138,8 @@ def count_row(total, slots, each, packed):  # type: ignore[no-untyped-def]
         packed[i] = np.int32(np.int32(1) << (spikes & np.int32(15))) - np.int32(1)
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
-def residual_integer(  # type: ignore[no-untyped-def]
-    a, b, delay, slots, factor_a, factor_b, initial, static_per_slot, threshold
-):
-    rows, neurons = a.shape
-    if delay == slots:
-        return _count_streams(a, b, slots, factor_a, factor_b, initial, static_per_slot, threshold)
-    one, other = a.reshape((1, rows, neurons)), b.reshape((1, rows, neurons))
-    return fire_rows(
-        one, other, factor_a, factor_b, rows, delay, slots, initial, static_per_slot, threshold
-    )
-
-
 @njit(parallel=True, cache=True, error_model="numpy", nogil=True)
-def _count_streams(  # type: ignore[no-untyped-def]
+def count_streams(  # type: ignore[no-untyped-def]
     a, b, slots, factor_a, factor_b, initial, static_per_slot, threshold
 ):
     """Full lookahead from two packed streams: their counts say all."""

@@ -24,9 +24,9 @@ from falcon_snn.neuron.integer_numba import (
     ROWS,
     call,
     count_row,
+    count_streams,
     fire_rows,
     lookahead,
-    residual_integer,
 )
 from falcon_snn.neuron.layers_torch import pool as pool
 from falcon_snn.neuron.numba_backend import use_torch_threads
@@ -129,10 +129,11 @@ def _residual(
     """One or two streams of spikes; a single one is added twice, the second time with factor 0."""
     a, b = (term.window().flatten(0, 2) for term in (terms[0], terms[-1]))
     factor_b = terms[1].factor if len(terms) == 2 else torch.zeros_like(terms[0].factor)
-    return call(
-        residual_integer, a, b, delay, slots, terms[0].factor, factor_b, neurons.initial,
-        neurons.static, neurons.threshold,
-    )  # fmt: skip
+    factors = (terms[0].factor, factor_b)
+    parameters = (neurons.initial, neurons.static, neurons.threshold)
+    if delay == slots:
+        return call(count_streams, a, b, slots, *factors, *parameters)
+    return call(fire_rows, a[None], b[None], *factors, len(a), delay, slots, *parameters)
 
 
 def _parts(shape: Sequence[int], inputs: int) -> Iterator[slice]:
