@@ -51,6 +51,17 @@ def _family(name: str) -> str:
     return name.partition(",")[0]
 
 
+def measured_effects(
+    checkpoint: Path, data: str, schedule: str | None, *, split: str, chips: int, limit: int | None
+) -> dict[str, Any]:
+    """A network on the chips of `noisy`, with every effect that is listed."""
+    report = evaluate_on_chips(
+        checkpoint, data, load_profile("noisy"), chips=chips, split=split, limit=limit,
+        schedule=schedule, effects_of=listed,
+    )  # fmt: skip
+    return report.as_json()
+
+
 def draw(path: Path, found: dict[str, Any]) -> None:
     """What each effect takes off the ideal chip's accuracy: the mean, and on the worst chip."""
     names = [one["name"] for one in next(iter(found.values()))["effects"]]
@@ -87,17 +98,14 @@ def main() -> None:
     for network in arguments.networks:
         name, _, schedule = network.partition(":")
         path = Path(name) if name.endswith(".safetensors") else pretrained_path(name)
-        report = evaluate_on_chips(
-            path, arguments.data, load_profile("noisy"), chips=arguments.chips,
-            split=arguments.split, limit=arguments.limit, schedule=schedule or None,
-            effects_of=listed,
+        found[network] = measured_effects(
+            path, arguments.data, schedule or None, split=arguments.split, chips=arguments.chips,
+            limit=arguments.limit,
         )  # fmt: skip
-        found[network] = report.as_json()
         write_json(arguments.out, found)
-        print(f"{network}: ideal {report.ideal.accuracy:.2f}")
-        for one in report.effects:
-            row = one.as_json()
-            print(f"  {one.name:32s} {row['chips']:3d} chips {row['mean']:6.2f} +- "
+        print(f"{network}: ideal {found[network]['ideal']['accuracy']:.2f}")
+        for row in found[network]["effects"]:
+            print(f"  {row['name']:32s} {row['chips']:3d} chips {row['mean']:6.2f} +- "
                   f"{row['deviation']:.2f}, {row['worst']:.2f} to {row['best']:.2f}")  # fmt: skip
     if arguments.plot is not None:
         draw(arguments.plot, found)
