@@ -7,14 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.training_data import WORDS, write_spikes
+from tests.training_data import WORDS, make_job, write_spikes
 from typer.testing import CliRunner
 
 from falcon_snn.cli.main import app
 from falcon_snn.errors import FalconError
+from falcon_snn.network.convert import check, convert
 from falcon_snn.network.falcon import falcon, falcon_config
+from falcon_snn.network.integer import Snn
 from falcon_snn.network.qnn import Qnn
 from falcon_snn.training.checkpoint import Metadata, prefixed, save_checkpoint
+from falcon_snn.workflow import measuring
 
 
 def call(*arguments: object) -> Any:
@@ -45,6 +48,25 @@ def test_describe_gives_the_counts_of_the_paper(
     assert sum(stage["parameters"] for stage in facts["stages"]) == facts["parameters"]
     delayed = [stage["name"] for stage in facts["stages"] if stage["firing"] == "delay"]
     assert delayed == facts["searchable"]
+
+
+@pytest.mark.parametrize(("few_macs", "backend"), [(10**10, "torch"), (0, "auto")])
+def test_a_small_check_does_not_wait_for_a_compiler(
+    few_macs: int, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def heard(snn: Snn, x: torch.Tensor, lengths: torch.Tensor | None, backend: str) -> Any:
+        asked.append(backend)
+        return check(snn, x, lengths, "torch")
+
+    monkeypatch.setattr(measuring, "_FEW_MACS", few_macs)
+    monkeypatch.setattr(measuring, "check", heard)
+    job = make_job(Path("nowhere"))
+    assert isinstance(job.model, Qnn)
+    found = measuring.check_conversion(job.model, convert(job.model), job.validation)
+    assert found["differing_counts"] == 0
+    assert asked == [backend]
 
 
 def test_train_convert_evaluate_adapt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 QNN = "qnn"  # the schedule of a network without slots
 FOUND = "found "  # and a number: the names of a search's schedules
+_FEW_MACS = 10**10  # torch checks so many before numba has compiled what would be faster
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,9 @@ def check_conversion(
 ) -> dict[str, Any]:
     """Full lookahead against the QNN in integers, and against the float QNN of training."""
     moved, found = snn.to(device()), []
+    macs = sum(stage.macs(snn.network) for stage in snn.network.stages)
+    if backend == "auto" and device().type == "cpu" and macs * len(examples) < _FEW_MACS:
+        backend = "torch"
     with watch.bar("check", len(examples)) as advance:
         for x, lengths in batches(examples, device()):
             found.append(check(moved, x, lengths, backend).cpu())
