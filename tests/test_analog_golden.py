@@ -18,7 +18,8 @@ from torch import Tensor
 
 from falcon_snn.hardware.cells import coefficients
 from falcon_snn.hardware.profile import Profile, load_profile
-from falcon_snn.network.chip import clamped, polynomial, sample_array, stuck, written
+from falcon_snn.network.chip import sample_array
+from falcon_snn.network.chip_cells import clamped, polynomial, stuck, written
 from falcon_snn.neuron import layers
 from falcon_snn.neuron.analog import AnalogArray, row_groups
 from falcon_snn.neuron.analog_cells import UNIT

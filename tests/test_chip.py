@@ -16,6 +16,7 @@ from falcon_snn.hardware.effects import effects
 from falcon_snn.hardware.profile import Profile, load_profile
 from falcon_snn.network.calibrate import calibrate, chosen_range
 from falcon_snn.network.chip import sample_array, sampled
+from falcon_snn.network.chip_cells import written_cells
 from falcon_snn.network.convert import convert
 from falcon_snn.network.description import Network
 from falcon_snn.network.integer import Snn
@@ -286,6 +287,25 @@ def test_the_chip_is_what_a_slow_one_computes(
                 weight = 4**number if input_bits else 1
                 wanted = slow.sums(x.numpy(), int(clips[row // 2]), row % 2, number)
                 assert (found[number, row] / weight).tolist() == pytest.approx(wanted, abs=1e-9)
+
+
+@pytest.mark.parametrize("sensing", ["subtracted", "apart"])
+def test_cells_of_several_layers_are_those_of_each_alone(sensing: str) -> None:
+    profile = replace(
+        NOISY, sensing=sensing, slice_bits=2, weight_slices=2, weight_bits=5,
+        read_noise="proportional", stuck_hrs_rate=0.1, stuck_lrs_rate=0.1,
+    )  # fmt: skip
+    weights = [layer(rows, top=15)[:, 0, 0].t()[None] for rows in (23, 1, 40)]
+    keys = [7, -5, 2**31 - 1]
+    together = written_cells(weights, profile, keys)
+    for weight, one, cells in zip(weights, keys, together, strict=True):
+        [alone] = written_cells([weight], profile, [one])
+        assert alone.conductances.shape[2:] == weight.shape
+        for found, wanted in zip(cells, alone, strict=True):
+            if isinstance(found, torch.Tensor) and isinstance(wanted, torch.Tensor):
+                assert torch.equal(found, wanted)
+            else:
+                assert found == wanted
 
 
 def test_fresh_noise_has_the_variance_of_its_cells() -> None:

@@ -1,20 +1,20 @@
-"""A chip as it was made: the weights of a network in slices and binary cells, with their errors.
+"""A chip as it was made: the weights of a network in cells (`chip_cells`), and what reads them.
 
-A weight is a sign and a magnitude, cut into slices of some bits; each bit of a slice has a cell in
-the positive and one in the negative column, in low or high resistance (LRS, HRS). What is drawn is
-drawn once per chip, from its seed, the layer and the cell. All copies of a layer (the paper maps
-each token to arrays of its own) have the same errors: real ones would average out between tokens.
+What is drawn is drawn once per chip, from its seed and the layer. All copies of a layer (the paper
+maps each token to arrays of its own) have the same errors: real ones would average out between
+tokens.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from math import frexp
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from falcon_snn.hardware.cells import coefficients
 from falcon_snn.hardware.profile import Profile
+from falcon_snn.network.chip_cells import Cells, weighted, written_cells
 from falcon_snn.network.integer import Snn
 from falcon_snn.network.parts import array_weights
 from falcon_snn.neuron.analog import (
@@ -43,39 +43,71 @@ def sampled(
 
     A QNN drives its counts in bits, `input_bits` a pass, instead of slots of spikes.
     """
-    chip = {}
+    asked: dict[str, _Asked] = {}
     for stage in snn.network.stages:
         for suffix, read, product in stage.products:
             name = f"{stage.name}.weight{suffix}"
             if layers is None or name in layers:
                 one = replace(product, groups=1)  # pooled inputs are repeated, groups stay apart
                 codes = array_weights(snn.tensors[name], one, snn.network.shapes[read][2])
-                chip[name] = sample_array(
-                    codes, profile, key_of(seed, name), bits=snn.network.weight_bits,
-                    arrays=product.groups, span=ranges.get(name),
-                    input_bits=profile.input_bits if qnn else 0,
+                asked[name] = _Asked(
+                    codes, key_of(seed, name), product.groups, ranges.get(name),
+                    profile.input_bits if qnn else 0,
                 )  # fmt: skip
-    return replace(snn, chip=chip)
+    arrays = _arrays(list(asked.values()), profile, snn.network.weight_bits)
+    return replace(snn, chip=dict(zip(asked, arrays, strict=True)))
+
+
+class _Asked(NamedTuple):
+    """One layer that a chip is to hold."""
+
+    codes: Tensor  # [outputs, lines, pixels, channels]
+    key: int
+    arrays: int  # side by side
+    span: float | None  # the range of its converters; None: sums are exact
+    input_bits: int  # of a count that a pass takes; 0: slots of spikes
 
 
 def sample_array(
     codes: Tensor, profile: Profile, key: int, *, bits: int, arrays: int = 1,
     span: float | None = None, input_bits: int = 0,
 ) -> AnalogArray:  # fmt: skip
-    """Weights [outputs, lines, pixels, channels] as one chip holds them.
+    """One layer alone."""
+    return _arrays([_Asked(codes, key, arrays, span, input_bits)], profile, bits)[0]
 
-    `span` is the range of the converters; without one sums are exact, and if wires have no
-    resistance, row groups then make no difference: all rows are one group.
-    """
+
+def _arrays(asked: Sequence[_Asked], profile: Profile, bits: int) -> list[AnalogArray]:
+    """Layers of codes of so many bits as one chip holds them."""
+    if not asked:
+        return []
     top = (1 << (min(bits, profile.weight_bits) - 1)) - 1
     worth = ((1 << (bits - 1)) - 1) / top  # of a unit of the chip's weights, in codes
-    rounded = codes.double() if worth == 1 else (codes.double() / worth).round()
-    rounded = rounded.long().flatten(1).t()  # [row, output of all arrays]
-    rounded = torch.stack(rounded.chunk(arrays, dim=1))  # [array, row, output]
+    weights = []
+    for one in asked:
+        rounded = one.codes.double() if worth == 1 else (one.codes.double() / worth).round()
+        rounded = rounded.long().flatten(1).t()  # [row, output of all arrays]
+        weights.append(torch.stack(rounded.chunk(one.arrays, dim=1)))  # [array, row, output]
+    # A GPU takes long to start small steps; a CPU's caches hold the cells of one layer.
+    together = len(asked) if weights[0].is_cuda else 1
+    made = []
+    for first in range(0, len(asked), together):
+        some = slice(first, first + together)
+        made += written_cells(weights[some], profile, [one.key for one in asked[some]])
+    return [_array(one, cells, profile, worth) for one, cells in zip(asked, made, strict=True)]
+
+
+def _array(asked: _Asked, cells: Cells, profile: Profile, worth: float) -> AnalogArray:
+    """The row groups of a layer, their noise and their converters.
+
+    Without a range of converters sums are exact, and if wires have no resistance, row groups then
+    make no difference: all rows are one group.
+    """
+    (codes, key, arrays, span, input_bits), inputs = asked, cells.weight.shape[2]
+    parts = cells.parts
     wired = profile.column_ohm + profile.row_ohm > 0
     grouped = span is not None or wired
-    rows = profile.tile_rows if grouped else rounded.shape[1]
-    active = profile.active_rows if grouped else rounded.shape[1]
+    rows = profile.tile_rows if grouped else inputs
+    active = profile.active_rows if grouped else inputs
 
     def laid_out(x: Tensor) -> Tensor:
         """[..., part, array, row, output] as [..., group, row, column]."""
@@ -83,27 +115,25 @@ def sample_array(
         x = x.movedim((-4, -2, -1, -5, -3), (-5, -4, -3, -2, -1))
         return x.flatten(-2).flatten(-4, -3)
 
-    conductances, scales, parts = _cells(rounded, profile, key)
-    noise, read = None, coefficients(profile.read_noise, profile.read_sigma)
+    noise = None
     largest = (1 << input_bits) - 1 if input_bits else 1
     if profile.read_noise == "independent":  # the same for all cells, on either side of zero
-        one = profile.read_sigma**2 * sum(scale**2 for scale in scales) * UNIT**2
+        one = profile.read_sigma**2 * sum(scale**2 for scale in cells.scales) * UNIT**2
         noise = ReadNoise(None, one, key_of(key, "read"))
-    elif read:
-        conductances, variance = clamped(conductances, polynomial(read, conductances))
-        squares = laid_out(_weighted(variance, [s * s for s in scales])) * UNIT**2
+    elif cells.variance is not None:
+        squares = laid_out(cells.variance) * UNIT**2
         # Whole numbers of eleven bits, which a 16-bit float holds.
         unit = 2.0 ** frexp(float(squares.max()) / _LARGEST_VARIANCE)[1]
         noise = ReadNoise((squares / unit).round().float(), unit, key_of(key, "read"))
-    weight = (laid_out(_weighted(conductances, scales)) * UNIT).round()
+    weight = (laid_out(cells.weight) * UNIT).round()
     if not grouped and len(parts) > 1:  # nothing is converted: slices add up at once
         shape = (*weight.shape[:2], len(parts), -1)
-        weight = _weighted(weight.view(shape).movedim(2, 0), parts)
+        weight = weighted(weight.view(shape).movedim(2, 0), parts)
         squared = [part * part for part in parts]
         if noise is not None and noise.variance is None:
             noise = noise._replace(unit=noise.unit * sum(squared))
         elif noise is not None and noise.variance is not None:
-            variance = _weighted(noise.variance.view(shape).movedim(2, 0), squared)
+            variance = weighted(noise.variance.view(shape).movedim(2, 0), squared)
             noise = noise._replace(variance=variance)
         parts = (1.0,)
     converter, dark, finer = None, None, 1.0
@@ -129,9 +159,13 @@ def sample_array(
             dark = silence.view(arrays, -1, 1, weight.shape[2]).sum(dim=1).int()
     wires = None
     if wired:
-        ohms, worths = 1000 * profile.lrs_kohm, tuple(UNIT * finer * scale for scale in scales)
-        cells = laid_out(conductances)
-        wires = Wires(cells, worths, profile.column_ohm / ohms, profile.row_ohm / ohms)
+        ohms, worths = (
+            1000 * profile.lrs_kohm,
+            tuple(UNIT * finer * scale for scale in cells.scales),
+        )
+        wires = Wires(
+            laid_out(cells.conductances), worths, profile.column_ohm / ohms, profile.row_ohm / ohms
+        )
     if span is None and noise is not None and noise.variance is not None:
         variance = noise.variance.to(exact_type(reach_of(noise.variance, largest**2)))
         noise = noise._replace(variance=variance)
@@ -139,49 +173,6 @@ def sample_array(
         weight.to(exact_type(reach)), tuple(worth * part for part in parts), arrays,
         codes.shape[3], rows, active, input_bits, converter, noise, wires, dark,
     )  # fmt: skip
-
-
-def _cells(
-    weights: Tensor, profile: Profile, key: int
-) -> tuple[Tensor, tuple[float, ...], tuple[float, ...]]:
-    """Conductances [bit, part, array, row, output] of written cells, over that of LRS.
-
-    Also what each bit is worth in its part, and each part in the weight: positive and negative
-    cells are bits of one part where their currents are subtracted, and parts where both are
-    converted.
-    """
-    bits, slices, off = profile.slice_bits, profile.weight_slices, 1 / profile.on_off_ratio
-    on = torch.stack([
-        (sign * weights > 0) & ((weights.abs() >> (number * bits + bit)) & 1 == 1)
-        for sign in (1, -1)
-        for bit in range(bits)
-        for number in range(slices)
-    ])  # fmt: skip
-    cells = torch.full(on.shape, off, dtype=torch.float64, device=on.device)
-    cells[on] = 1.0
-    model = coefficients(profile.programming, profile.programming_sigma)
-    if model:
-        drawn = normals(counters(tuple(cells.shape), key_of(key, "programming"), cells.device))
-        cells = written(cells, model, drawn)
-    if profile.stuck_hrs_rate + profile.stuck_lrs_rate > 0:
-        draw = counters(tuple(cells.shape), key_of(key, "stuck"), cells.device)
-        cells = stuck(cells, draw.double() / 2.0**32 + 0.5, profile)
-    cells = cells.view(2, bits, slices, *weights.shape)
-    scales = [2.0**bit / (1 - off) for bit in range(bits)]
-    parts = [2.0 ** (bits * number) for number in range(slices)]
-    if profile.sensing == "subtracted":
-        both = (*scales, *(-scale for scale in scales))
-        return cells.flatten(0, 1), both, tuple(parts)
-    apart = cells.transpose(0, 1).flatten(1, 2)
-    return apart, tuple(scales), (*parts, *(-part for part in parts))
-
-
-def _weighted(cells: Tensor, scales: Sequence[float]) -> Tensor:
-    """The sum over bits, one after the other, so that every device rounds alike."""
-    total = cells[0] * scales[0]
-    for cell, scale in zip(cells[1:], scales[1:], strict=True):
-        total = total + cell * scale
-    return total
 
 
 def _offsets(weight: Tensor, parts: int, arrays: int, profile: Profile, key: int) -> Tensor:
@@ -197,34 +188,3 @@ def _offsets(weight: Tensor, parts: int, arrays: int, profile: Profile, key: int
     drawn = normals(counters(shape, key_of(key, "offset"), weight.device)).double()
     found = drawn[array[:, None], tiles[:, None], converters[None]]
     return (profile.offset_steps * found)[:, None]
-
-
-def polynomial(factors: tuple[float, ...], x: Tensor) -> Tensor:
-    """sum_i factors_i x^i."""
-    value = torch.zeros_like(x)
-    for factor in reversed(factors):
-        value = value * x + factor
-    return value
-
-
-def written(conductance: Tensor, model: tuple[float, ...], drawn: Tensor) -> Tensor:
-    """Conductances with the error of a model, never below zero; `drawn` are standard normal."""
-    return (conductance + polynomial(model, conductance) * drawn).clamp_min(0)
-
-
-def stuck(conductance: Tensor, drawn: Tensor, profile: Profile) -> Tensor:
-    """Some cells in HRS and some in LRS, whatever was written; `drawn` are uniform in [0, 1)."""
-    off = 1 / profile.on_off_ratio
-    found = torch.where(drawn < profile.stuck_hrs_rate, off, conductance)
-    return torch.where(drawn >= 1 - profile.stuck_lrs_rate, 1.0, found)
-
-
-def clamped(conductance: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance of max(g + sigma N(0, 1), 0): what a noisy cell gives over many reads."""
-    sigma = sigma.clamp_min(1e-12)
-    z = conductance / sigma
-    below = torch.special.erfc(z / 2**0.5) / 2
-    density = torch.exp(-z * z / 2) / (2 * torch.pi) ** 0.5
-    mean = conductance * (1 - below) + sigma * density
-    square = (conductance**2 + sigma**2) * (1 - below) + conductance * sigma * density
-    return mean, (square - mean**2).clamp_min(0)

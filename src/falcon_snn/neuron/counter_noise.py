@@ -8,7 +8,9 @@ Fresh noise is drawn too often for that: it is a sum of four random bytes, whose
 whose kurtosis is 2.7 instead of 3, and which ends at 3.5 sigma. Small weights give it its variance.
 """
 
+from collections.abc import Sequence
 from functools import cache
+from itertools import accumulate
 from math import isqrt
 from statistics import NormalDist
 from zlib import crc32
@@ -46,6 +48,19 @@ def counters(shape: tuple[int, ...], key: int, device: torch.device) -> Tensor:
     count = int(np.prod(shape))
     places = torch.arange(count, dtype=torch.int32, device=device).view(shape)
     return mix(mix(places + key) ^ key_of(key, "again"))
+
+
+def counters_of(
+    sizes: Sequence[int], rows: int, keys: Sequence[int], device: torch.device
+) -> Tensor:
+    """`counters` of arrays [rows, size] side by side, each with its key: [row, place of all]."""
+    facts = [sizes, keys, [key_of(key, "again") for key in keys], accumulate(sizes, initial=0)]
+    known = torch.tensor([list(one)[: len(sizes)] for one in facts], dtype=torch.int32)
+    repeats, total = torch.tensor(sizes, device=device), sum(sizes)
+    size, key, again, first = known.to(device).repeat_interleave(repeats, dim=1, output_size=total)
+    within = torch.arange(total, dtype=torch.int32, device=device) - first
+    row = torch.arange(rows, dtype=torch.int32, device=device)[:, None]
+    return mix(mix(row * size + within + key) ^ again)
 
 
 def fresh_bytes(rows: Tensor, places: Tensor, weights: Tensor) -> Tensor:
