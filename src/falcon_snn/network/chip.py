@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from falcon_snn.hardware.profile import Profile
-from falcon_snn.network.chip_cells import Cells, weighted, written_cells
+from falcon_snn.network.chip_cells import WrittenCells, weighted, written_cells
 from falcon_snn.network.integer import Snn
 from falcon_snn.network.parts import array_weights
 from falcon_snn.neuron.analog import (
@@ -96,7 +96,7 @@ def _arrays(asked: Sequence[_Asked], profile: Profile, bits: int) -> list[Analog
     return [_array(one, cells, profile, worth) for one, cells in zip(asked, made, strict=True)]
 
 
-def _array(asked: _Asked, cells: Cells, profile: Profile, worth: float) -> AnalogArray:
+def _array(asked: _Asked, cells: WrittenCells, profile: Profile, worth: float) -> AnalogArray:
     """The row groups of a layer, their noise and their converters.
 
     Without a range of converters sums are exact, and if wires have no resistance, row groups then

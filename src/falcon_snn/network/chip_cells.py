@@ -16,7 +16,7 @@ from falcon_snn.hardware.profile import Profile
 from falcon_snn.neuron.counter_noise import counters_of, key_of, normals
 
 
-class Cells(NamedTuple):
+class WrittenCells(NamedTuple):
     """The cells of a layer.
 
     Positive and negative ones are bits of one part where their currents are subtracted, and parts
@@ -30,7 +30,9 @@ class Cells(NamedTuple):
     parts: tuple[float, ...]  # and each part in the weight
 
 
-def written_cells(weights: Sequence[Tensor], profile: Profile, keys: Sequence[int]) -> list[Cells]:
+def written_cells(
+    weights: Sequence[Tensor], profile: Profile, keys: Sequence[int]
+) -> list[WrittenCells]:
     """The cells of layers [array, row, output] of whole weights, each layer with its key."""
     bits, slices, off = profile.slice_bits, profile.weight_slices, 1 / profile.on_off_ratio
     flat = torch.cat([one.flatten() for one in weights])
@@ -67,7 +69,7 @@ def written_cells(weights: Sequence[Tensor], profile: Profile, keys: Sequence[in
 
     variances = [None] * len(weights) if variance is None else split(variance)
     of_layers = zip(split(cells), split(weight), variances, strict=True)
-    return [Cells(*of_layer, scales, parts) for of_layer in of_layers]
+    return [WrittenCells(*of_layer, scales, parts) for of_layer in of_layers]
 
 
 def weighted(cells: Tensor, scales: Sequence[float]) -> Tensor:
