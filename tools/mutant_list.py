@@ -51,6 +51,21 @@ MUTANTS: tuple[Mutant, ...] = (
         ("2 * _BYTE * BYTE_VARIANCE**0.5", "4 * _BYTE * BYTE_VARIANCE**0.5"),
     ),
     *of(
+        "network/chip_cells.py",
+        "test_chip.py::test_the_chip_is_what_a_slow_one_computes "
+        "test_chip.py::test_a_perfect_chip_is_the_integer_network",
+        ("[number * bits + bit for", "[bit * slices + number for"),
+        ("[there & (flat > 0), there & (flat < 0)]", "[there & (flat < 0), there & (flat > 0)]"),
+        ("(*parts, *(-part for", "(*parts, *(part for"),
+    ),
+    *of(
+        "neuron/counter_noise.py",
+        "test_chip.py::test_the_chip_is_what_a_slow_one_computes "
+        "test_chip.py::test_cells_of_several_layers_are_those_of_each_alone",
+        ("row * size + within + key", "row + within + key"),
+        ("device=device) - first", "device=device)"),
+    ),
+    *of(
         "neuron/counter_noise.py",
         "test_converter.py",
         ("first, second, -third, -fourth", "first, second, third, fourth"),
