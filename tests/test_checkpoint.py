@@ -192,9 +192,12 @@ def test_a_converted_network_comes_back_whole(kept: Path) -> None:
     assert torch.equal(network.scores(first, None), again.scores(second, None))
     assert held.words == WORDS
     with pytest.raises(FalconError, match="Q/K prefix"):
-        load_network(path, qk_prefix=1)
-    with pytest.raises(FalconError, match="a converted network, integers only"):
-        load_model(path)
+        load_network(path, qk_prefix=9)
+    for prefix in (None, 1):  # and can be trained again, or converted for another prefix
+        model, held = load_model(path, qk_prefix=prefix)
+        assert model.network == held.network == network.network.with_prefix(prefix)
+        short, held = load_network(path, qk_prefix=prefix)
+        assert short.network == held.network == model.network
 
 
 def test_logits_are_the_scores_of_training(kept: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from tests.training_data import WORDS, make_job, write_spikes
 from typer.testing import CliRunner
 
@@ -88,6 +89,13 @@ def test_train_convert_evaluate_adapt(tmp_path: Path, monkeypatch: pytest.Monkey
     assert report["check"]["clips"] == 4
     assert report["check"]["differing_counts"] == 0
     assert {"stem.conv1", "block0.q", "block0.residual2"} <= {s["name"] for s in report["stages"]}
+    twice = tmp_path / "twice.safetensors"  # nothing to do: the same integers
+    report = call(
+        "convert", "--checkpoint", integer, "--data", data, "--limit", 4, "--out", twice, "--json"
+    )
+    assert report["check"]["differing_counts"] == 0
+    integers, again = load_file(integer), load_file(twice)
+    assert all(torch.equal(again[name], tensor) for name, tensor in integers.items())
     full = call(
         "evaluate", "--checkpoint", integer, "--data", data, "--schedule", "full", "--split",
         "test", "--limit", 5, "--json",
@@ -96,9 +104,9 @@ def test_train_convert_evaluate_adapt(tmp_path: Path, monkeypatch: pytest.Monkey
     spiking = tmp_path / "spiking.toml"
     spiking.write_text(quick.read_text().replace("counts", "spikes"))
     adapted = tmp_path / "adapted"
-    call(
-        "adapt", "--checkpoint", best, "--schedule", "uniform:2", "--data", data, "--out", adapted,
-        "--phases", "qat", "--recipe", f"qat={spiking}", "--qk-prefix", 3,
+    call(  # from integers, as shipped networks are
+        "adapt", "--checkpoint", integer, "--schedule", "uniform:2", "--data", data, "--out",
+        adapted, "--phases", "qat", "--recipe", f"qat={spiking}", "--qk-prefix", 3,
     )  # fmt: skip
     own = call("evaluate", "--checkpoint", adapted / "best.safetensors", "--data", data, "--json")
     assert set(own["delays"].values()) == {2}

@@ -10,7 +10,7 @@ from falcon_snn.cli.run import by_phase
 
 
 def adapt(
-    checkpoint: Path = typer.Option(..., help="The checkpoint to start from."),
+    checkpoint: Path = options.File,
     schedule: str = typer.Option(
         ..., help="fastest, balanced, accurate, full, uniform:D, a JSON file; on chips also qnn."
     ),

@@ -94,6 +94,11 @@ class Normalise(nn.BatchNorm1d):
         }  # fmt: skip
         return Rows(_frozen, len(self.weight), columns, ("gain", "shift"), {"eps": self.eps})
 
+    def restore(self, gain: Tensor, shift: Tensor) -> None:
+        """Become y = gain x + shift, with the running statistics of a new one."""
+        self.weight.copy_(gain * (1 + self.eps) ** 0.5)
+        self.bias.copy_(shift)
+
 
 class Bias(nn.Module):
     """A bias per output, in the place of batch norm."""
@@ -150,6 +155,19 @@ class Weights(nn.Module):
         settings = {"bits": self.bits, "pool": pool, "mean_of": mean_of}
         gives = ("codes", "gain", "reach")
         return Rows(_folded, len(self.weight), columns, gives, settings)
+
+    def restore(self, codes: Tensor, gain: Tensor, shift: Tensor) -> None:
+        """Become y = gain (codes * x) + shift for the mean or the sum of a pooled x."""
+        codes = codes.double()
+        if self.product.average:
+            gain = gain * self.product.pool[0] * self.product.pool[1]
+        if isinstance(self.norm, Bias):
+            self.weight.copy_(codes * gain[:, None, None, None])
+            self.norm.bias.copy_(shift)
+            return
+        spread = codes.square().mean().clamp_min(1e-30).sqrt() * codes[0].numel() ** 0.5
+        self.weight.copy_(codes / spread)
+        self.norm.restore(gain * spread, shift)
 
 
 def _frozen(weight: Tensor, bias: Tensor, mean: Tensor, var: Tensor, eps: float) -> _Results:

@@ -145,24 +145,33 @@ def part_name(stage: str) -> str:
     return f"{name}/" if hasattr(_EMPTY, name) else name
 
 
+def with_description(model: Qnn, network: Network) -> Qnn:
+    """The same parameters in a network of another description."""
+    result = Qnn(network)
+    result.load_state_dict(model.state_dict())
+    return result.eval()
+
+
+def with_prefix(model: Qnn, prefix: int) -> Qnn:
+    """The same network whose Q and K wait for another number of slots."""
+    return with_description(model, model.network.with_prefix(prefix))
+
+
 def with_slots(model: Qnn, slots: int) -> Qnn:
     """The same network with another T: a stage's range alpha T stays, its levels change."""
-    result = Qnn(model.network.with_slots(slots))
-    result.load_state_dict(model.state_dict())
+    result = with_description(model, model.network.with_slots(slots))
     with torch.no_grad():
         for part in result.modules():
             if isinstance(part, Counter) and part.learned:
                 part.step.log.add_(math.log(model.network.slots / slots))
-    return result.eval()
+    return result
 
 
 def with_weight_bits(model: Qnn, bits: int) -> Qnn:
     """The same network with weights of fewer bits, or as it is if they have no more."""
     if model.network.weight_bits <= bits:
         return model
-    result = Qnn(replace(model.network, weight_bits=bits))
-    result.load_state_dict(model.state_dict())
-    return result.eval()
+    return with_description(model, replace(model.network, weight_bits=bits))
 
 
 def parameter_count(module: nn.Module) -> int:

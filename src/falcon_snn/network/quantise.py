@@ -201,6 +201,11 @@ class Counter(nn.Module):
         high = self.slots + 0.5
         return _levels(x, extra, norm, self.step, self.offset, self.threshold, 0.5, high, given)
 
+    def restore(self, threshold: Tensor, initial: Tensor) -> None:
+        """Take these thresholds, and the initial membranes that are given in parts of them."""
+        self.threshold.copy_(threshold)
+        self.offset.copy_(initial * threshold - 0.5)
+
     def decode(self, count: Tensor, step: Tensor) -> Tensor:
         """The values of counts, for the value of the step."""
         if count.is_cuda and count.is_floating_point():

@@ -2,8 +2,9 @@
 
 A stage is a frozen record: a name, what it reads, its geometry. All that is ever done with a
 network is a loop over its stages that asks each for one meaning: its shape, its trainable part,
-counts, slots, integers, one integer step, the witness, its place in the timing graph, its words in
-NIR. An operation is one file in `operations/`; nothing about a stage is known from its name.
+counts, slots, integers and the way back from them, one integer step, the witness, its place in the
+timing graph, its words in NIR. An operation is one file in `operations/`; nothing about a stage is
+known from its name.
 
 Values are [clip, line, pixel, channel]. A line is what has an order in time, or the rows of a
 picture; a signal of one axis has one pixel per line, a vector one line of one pixel.
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from falcon_snn.network.integer import Running
     from falcon_snn.network.parts import Part
     from falcon_snn.network.qnn import Counting
+    from falcon_snn.network.restore import Restoring
     from falcon_snn.network.rows import Converted
     from falcon_snn.network.temporal import Slotwise
     from falcon_snn.network.witness import Witness
@@ -88,6 +90,13 @@ class Stage(ABC):
     @abstractmethod
     def convert(self, part: Any, conversion: Conversion) -> Converted:
         """Its integers by suffix of their names, and what is found with that of other stages."""
+
+    def relate_steps(self, part: Any, restoring: Restoring) -> None:  # noqa: B027
+        """Say what its integers tell of learned steps, its own or those of stages that it reads."""
+
+    @abstractmethod
+    def restore(self, part: Any, restoring: Restoring) -> None:
+        """Give its trainable part what its integers come from."""
 
     @abstractmethod
     def run(self, run: Running) -> Tensor:

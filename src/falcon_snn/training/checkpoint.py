@@ -27,7 +27,9 @@ from falcon_snn.errors import FalconError
 from falcon_snn.files import demand_utf8, parse_json, replacing
 from falcon_snn.network.convert import convert
 from falcon_snn.network.description import Network, network_from_json, weights_of
-from falcon_snn.network.qnn import Qnn
+from falcon_snn.network.integer import Snn
+from falcon_snn.network.qnn import Qnn, with_prefix
+from falcon_snn.network.restore import restore
 from falcon_snn.network.teacher import Teacher
 from falcon_snn.pipeline.schedule import complete
 
@@ -138,25 +140,25 @@ def _check_metadata(metadata: Metadata, path: Path | str) -> None:
 def load_model(path: Path | str, qk_prefix: int | None = None) -> tuple[Qnn, Metadata]:
     """The network of a checkpoint, as it was validated, and what the checkpoint says about it.
 
-    `qk_prefix` asks for a Q/K prefix other than the one it was trained with.
+    A converted network gets parameters again (`network.restore`). `qk_prefix` asks for a Q/K prefix
+    other than the one it was trained with.
     """
     metadata, tensors = load_checkpoint(path)
+    model = model_of(metadata, tensors, path)
     if qk_prefix is not None:
-        metadata = replace(metadata, network=metadata.network.with_prefix(qk_prefix))
-    return model_of(metadata, tensors, path), metadata
+        model = with_prefix(model, qk_prefix)
+    return model, replace(metadata, network=model.network)
 
 
 def model_of(metadata: Metadata, tensors: dict[str, Tensor], path: Path | str) -> Qnn:
     """The network that a checkpoint's tensors describe, ready for inference."""
-    weights = under("model.", tensors)
-    if not weights:
-        raise FalconError(
-            f"{path}: a converted network, integers only; give the checkpoint that it comes from"
-        )
     if metadata.teacher:
         raise FalconError(f"{path}: a teacher, which never spikes; it serves as --teacher only")
+    if integers := under("integer.", tensors):
+        check_integers(metadata.network, integers, path)
+        return restore(Snn(metadata.network, integers))
     model = Qnn(metadata.network)
-    load_weights(model, weights, path)
+    load_weights(model, under("model.", tensors), path)
     return model.eval()
 
 

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-from falcon_snn.errors import FalconError
 from falcon_snn.network.convert import convert
 from falcon_snn.network.integer import Snn
+from falcon_snn.network.qnn import with_prefix
 from falcon_snn.training.checkpoint import (
     Metadata,
     check_integers,
@@ -28,17 +28,11 @@ def load_network(path: Path | str, qk_prefix: int | None = None) -> tuple[Snn, M
     `qk_prefix` asks for a Q/K prefix other than the file's own.
     """
     metadata, tensors = load_checkpoint(path)
-    network = metadata.network
-    integers = under("integer.", tensors)
-    if integers:
-        if qk_prefix not in (None, network.prefix):
-            raise FalconError(
-                f"{path}: converted for the Q/K prefix {network.prefix}; "
-                f"convert its checkpoint for {qk_prefix}"
-            )
+    network, integers = metadata.network, under("integer.", tensors)
+    if integers and qk_prefix in (None, network.prefix):
         check_integers(network, integers, path)
         return Snn(network, integers), metadata
+    model = model_of(metadata, tensors, path)
     if qk_prefix is not None:
-        network = network.with_prefix(qk_prefix)
-        metadata = replace(metadata, network=network)
-    return convert(model_of(metadata, tensors, path)), metadata
+        model = with_prefix(model, qk_prefix)
+    return convert(model), replace(metadata, network=model.network)

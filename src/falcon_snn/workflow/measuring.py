@@ -12,7 +12,7 @@ from falcon_snn.errors import FalconError
 from falcon_snn.files import demand_file_target
 from falcon_snn.hardware.profile import Profile, load_profile
 from falcon_snn.network.activity import schedule_energy
-from falcon_snn.network.convert import check, convert
+from falcon_snn.network.convert import check
 from falcon_snn.network.description import Network
 from falcon_snn.network.integer import Snn
 from falcon_snn.network.qnn import Qnn
@@ -28,6 +28,7 @@ from falcon_snn.training.checkpoint import (
     Metadata,
     load_checkpoint,
     load_metadata,
+    load_model,
     model_of,
     under,
 )
@@ -111,7 +112,8 @@ def evaluate(
     With `noise_db`, on clips with noise at that ratio.
     """
     metadata, tensors = load_checkpoint(checkpoint)
-    otherwise = "full" if under("integer.", tensors) else QNN  # converted: it has no QNN
+    # The QNN of converted networks is full lookahead, in the very integers of the file.
+    otherwise = "full" if under("integer.", tensors) else QNN
     schedule = schedule_or_own(schedule, metadata.delays, otherwise)
     examples = load_split(data, split, limit, metadata.words, noise_db)
     if schedule == QNN:
@@ -145,14 +147,11 @@ def convert_checkpoint(
     """Write the integers of a checkpoint; with data, check them against the QNN first."""
     demand_file_target(out, checkpoint, mark=MARK)
     choose_layer_backend(backend, device())
-    metadata, tensors = load_checkpoint(checkpoint)
-    model = model_of(metadata, tensors, checkpoint)
-    network = model.network if qk_prefix is None else model.network.with_prefix(qk_prefix)
-    snn, checked = convert(model, network), None
+    (snn, metadata), checked = load_network(checkpoint, qk_prefix), None
     if data is not None:
         examples = load_split(data, split, limit, metadata.words)
         checked = {"data": str(data), "split": split} | check_conversion(
-            model, snn, examples, backend, watch
+            load_model(checkpoint)[0], snn, examples, backend, watch
         )
     save_network(out, snn, metadata)
     return snn, checked

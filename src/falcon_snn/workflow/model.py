@@ -70,7 +70,7 @@ class Model:
 
     @cached_property
     def qnn(self) -> Qnn:
-        """Its trainable network; a converted file has none."""
+        """Its trainable network."""
         return load_model(self.path)[0]
 
     def delays(self, schedule: Schedule = None) -> Delays:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from falcon_snn.network.integer import Running
     from falcon_snn.network.parts import Part
     from falcon_snn.network.qnn import Counting
+    from falcon_snn.network.restore import Restoring
     from falcon_snn.network.rows import Converted
     from falcon_snn.network.temporal import Slotwise
     from falcon_snn.network.witness import Witness
@@ -130,6 +131,23 @@ class Attention(Stage):
         }  # fmt: skip
         settings = {"size": channels // self.heads}
         return {}, [fires, Rows(_curve, self.heads, columns, _CURVE, settings)]
+
+    def relate_steps(self, part: Any, restoring: Restoring) -> None:
+        size = restoring.network.shapes[self.v][2] // self.heads
+        codes = [restoring.code_step(name) for name in (self.q, self.k)]
+        restoring.known(codes, [], restoring.tensor(self.name, "curve.slope") * size**0.5)
+        values, given = (
+            [restoring.step(self.v), part.consmax.step],
+            restoring.neurons(self.name, ""),
+        )
+        restoring.usual(values, [part.fire.step], given.gains[""])
+
+    def restore(self, part: Any, restoring: Restoring) -> None:
+        given, consmax = restoring.neurons(self.name, ""), part.consmax
+        value = restoring.spike(self.v) * restoring.exact(consmax.step)
+        part.fire.restore(value / restoring.exact(part.fire.step) / given.gains[""], given.initial)
+        offset = restoring.tensor(self.name, "curve.offset")
+        consmax.beta.copy_(offset - consmax.log_gamma - consmax.step.log)
 
     def run(self, run: Running) -> Tensor:
         from falcon_snn.neuron import layers

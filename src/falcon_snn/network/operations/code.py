@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from falcon_snn.network.integer import Running
     from falcon_snn.network.parts import Part
     from falcon_snn.network.qnn import Counting
+    from falcon_snn.network.restore import Restoring
     from falcon_snn.network.rows import Converted
     from falcon_snn.network.temporal import Slotwise
     from falcon_snn.network.witness import Witness
@@ -89,6 +90,15 @@ class Code(Stage):
         settings = {"slots": conversion.slots, "prefix": self.prefix or conversion.slots}
         rows = Rows(_codes, len(weight), columns, ("factor", "bias", "shift"), settings)
         return {"weight": weight}, [rows]
+
+    def restore(self, part: Any, restoring: Restoring) -> None:
+        weight, factor, bias, shift = (
+            restoring.tensor(self.name, each) for each in ("weight", "factor", "bias", "shift")
+        )
+        code, slots = restoring.exact(part.code.step), restoring.network.slots
+        unit, heard = code / shift.exp2(), (self.prefix or slots) / slots
+        gain = factor * unit / restoring.spike(self.source) * heard
+        part.weights.restore(weight, gain, bias * unit - code / 2)
 
     def run(self, run: Running) -> Tensor:
         from dataclasses import replace

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from falcon_snn.network.integer import Running
     from falcon_snn.network.parts import Part
     from falcon_snn.network.qnn import Counting
+    from falcon_snn.network.restore import Restoring
     from falcon_snn.network.rows import Converted
     from falcon_snn.network.temporal import Slotwise
     from falcon_snn.network.witness import Witness
@@ -180,6 +181,49 @@ class Fire(Stage):
             inputs.append(given)
         norm = (1.0, 0.0) if part.norm is None else conversion.norm(part.norm)
         return tensors, [neuron_rows(part.fire, conversion.exact(part.fire.step), inputs, norm)]
+
+    def relate_steps(self, part: Any, restoring: Restoring) -> None:
+        """Spikes without weights count as much as their step, two streams of them in proportion."""
+        gains = restoring.neurons(self.name, *(suffix for suffix, _ in self.inputs)).gains
+        bare = [
+            (restoring.step(term.reads), gains[suffix])
+            for suffix, term in self.inputs
+            if term.product is None
+        ]
+        if len(bare) == 2:
+            (one, gain), (other, other_gain) = bare
+            restoring.known([one], [other], gain / other_gain)
+        if part.norm is None:  # thresholds hold the rest
+            for step, gain in bare:
+                restoring.usual([step], [part.fire.step], gain)
+
+    def restore(self, part: Any, restoring: Restoring) -> None:
+        import torch
+
+        given = restoring.neurons(self.name, *(suffix for suffix, _ in self.inputs))
+        own, threshold = restoring.exact(part.fire.step), torch.ones_like(given.initial)
+        # Gains of codes are positive; those of the stage's own norm may have either sign.
+        scale = threshold.where(torch.stack([*given.gains.values()]).sum(dim=0) >= 0, -1.0)
+        nothing = torch.zeros_like(threshold)
+        for suffix, term in self.inputs:
+            if term.product is None:  # weights could hold its gain; here norm or threshold does
+                usual = restoring.spike(term.reads) / own
+                if part.norm is None:
+                    threshold = usual / given.gains[suffix]
+                else:
+                    scale = given.gains[suffix] / usual
+        part.fire.restore(threshold, given.initial)
+        constant = given.static * threshold * own
+        if part.norm is not None:
+            part.norm.restore(scale, constant)
+            constant = nothing
+        for suffix, term in self.inputs:
+            if term.product is not None:
+                gain = given.gains[suffix] * threshold * own / restoring.spike(term.reads)
+                gain = gain / scale.where(scale != 0, 1.0)  # where it is 0, gains are
+                codes = restoring.tensor(self.name, f"weight{suffix}")
+                getattr(part, f"weights{suffix}").restore(codes, gain, constant)
+                constant = nothing
 
     def run(self, run: Running) -> Tensor:
         from falcon_snn.neuron import layers

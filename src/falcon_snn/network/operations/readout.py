@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from falcon_snn.network.integer import Running
     from falcon_snn.network.parts import Part
     from falcon_snn.network.qnn import Counting
+    from falcon_snn.network.restore import Restoring
     from falcon_snn.network.rows import Converted
     from falcon_snn.network.temporal import Slotwise
     from falcon_snn.network.witness import Witness
@@ -109,6 +110,17 @@ class Readout(Stage):
             base = weight @ shift.repeat(windows) + part.linear.bias
             scores = weight * (gain * conversion.step(self.source)).repeat(windows)
         return readout_integers(scores, base), []
+
+    def restore(self, part: Any, restoring: Restoring) -> None:
+        import torch
+
+        weight, bias, grid = (
+            restoring.tensor(self.name, each) for each in ("weight", "bias", "grid")
+        )
+        part.linear.weight.copy_(weight / grid / restoring.spike(self.source))
+        part.linear.bias.copy_(bias / grid)
+        if part.norm is not None:
+            part.norm.restore(torch.ones_like(part.norm.bias), torch.zeros_like(part.norm.bias))
 
     def run(self, run: Running) -> Tensor:
         """Class scores times the places of a window, as float64 that holds exact integers."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from falcon_snn.network.integer import Running
     from falcon_snn.network.parts import Part
     from falcon_snn.network.qnn import Counting
+    from falcon_snn.network.restore import Restoring
     from falcon_snn.network.rows import Converted
     from falcon_snn.network.temporal import Slotwise
     from falcon_snn.network.witness import Witness
@@ -153,6 +154,19 @@ class Source(Stage):
             folded = conversion.folded(part.weights)
             tensors["weight"], given = folded.codes, given.through(folded)
         return tensors, [neuron_rows(part.fire, conversion.exact(part.fire.step), [given])]
+
+    def relate_steps(self, part: Any, restoring: Restoring) -> None:
+        if not self.given and self.product is None:
+            gain = restoring.neurons(self.name, "").gains[""]
+            restoring.known([], [part.fire.step], gain * self.levels)
+
+    def restore(self, part: Any, restoring: Restoring) -> None:
+        if part.weights is not None:
+            given, own = restoring.neurons(self.name, ""), restoring.exact(part.fire.step)
+            part.weights.restore(
+                restoring.tensor(self.name, "weight"), given.gains[""] * own * self.levels,
+                given.static * own,
+            )  # fmt: skip
 
     def run(self, run: Running) -> Tensor:
         import torch
