@@ -18,7 +18,8 @@ from tests.random_networks import (
 from falcon_snn.network.convert import convert
 from falcon_snn.network.description import Network
 from falcon_snn.network.integer import Snn
-from falcon_snn.network.operations import Fire
+from falcon_snn.network.operations import Fire, FireTerm, Readout, Source
+from falcon_snn.network.product import Product
 from falcon_snn.network.quantise import Counter
 from falcon_snn.network.restore import restore
 from falcon_snn.training.export import load_network
@@ -67,6 +68,28 @@ def test_converted_again_it_is_the_same_network(network: Network, seed: int) -> 
     assert model.network == network
     assert not model.training
     same(snn, convert(model))
+
+
+def test_streams_without_weights_keep_their_proportion() -> None:
+    """Thresholds hide what one is worth, an output that says nothing what two are."""
+    network = Network(
+        "sums of sums",
+        3,
+        (
+            Source("x", (2, 2, 4)),
+            Fire("a", (FireTerm("x", Product(4)),)),
+            Fire("b", (FireTerm("a"), FireTerm("x"))),
+            Fire("c", (FireTerm("b"), FireTerm("a")), norm=True),
+            Readout("scores", "c", 2),
+        ),
+    )
+    for seed in range(5):
+        model = trained_like(network, seed)
+        with torch.no_grad():
+            model.part("b").fire.threshold.mul_(1.7)
+            model.part("c").norm.weight[:2] = 0.0
+        snn = convert(model)
+        same(snn, convert(restore(snn)))
 
 
 @settings(max_examples=60)

@@ -71,8 +71,9 @@ class Restoring:
                 for power, members in ((1, factors), (-1, divisors)):
                     for step in members:
                         rows[number, place[step]] += power
-                heard = gain[gain.isfinite() & (gain != 0)].abs()
-                wanted[number] = heard.log().mean() if len(heard) else rows[number] @ found
+                logs = gain.abs().log()
+                heard = logs[logs.isfinite()]
+                wanted[number] = heard.mean() if len(heard) else rows[number] @ found
             moving = rows @ free
             back = torch.linalg.pinv(moving, atol=1e-6)  # what is not free is nearly zero
             found = found + back @ (wanted - rows @ found)
