@@ -51,6 +51,11 @@ def _family(name: str) -> str:
     return name.partition(",")[0]
 
 
+def file_of(network: str) -> Path:
+    """A file, or that of a trained network by its name."""
+    return Path(network) if network.endswith(".safetensors") else pretrained_path(network)
+
+
 def measured_effects(
     checkpoint: Path, data: str, schedule: str | None, *, split: str, chips: int, limit: int | None
 ) -> dict[str, Any]:
@@ -97,10 +102,9 @@ def main() -> None:
     found: dict[str, Any] = {} if arguments.networks else read_json(arguments.out)
     for network in arguments.networks:
         name, _, schedule = network.partition(":")
-        path = Path(name) if name.endswith(".safetensors") else pretrained_path(name)
         found[network] = measured_effects(
-            path, arguments.data, schedule or None, split=arguments.split, chips=arguments.chips,
-            limit=arguments.limit,
+            file_of(name), arguments.data, schedule or None, split=arguments.split,
+            chips=arguments.chips, limit=arguments.limit,
         )  # fmt: skip
         write_json(arguments.out, found)
         print(f"{network}: ideal {found[network]['ideal']['accuracy']:.2f}")

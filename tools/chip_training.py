@@ -1,11 +1,11 @@
 """Train a network for the chips of `noisy` and measure it on them, as docs/chip.md lists it.
 
-    python -m tools.chip_training --data gsc-v1 --qnn qnn/best.safetensors \\
-        --teacher teacher/best.safetensors --out chips --workers 3
+    python -m tools.chip_training --data gsc-v1 --out chips --workers 3
 
-The QNN learns weights of the chip's bits, then it adapts to each schedule on chips, one per step,
-and is measured with every effect of `tools.chip_effects`. A schedule is a name, a file, or qnn. A
-run that was stopped goes on; `chips/effects.json` has what is measured so far.
+The network learns weights of the chip's bits, then it adapts to each schedule on chips, one per
+step, and is measured with every effect of `tools.chip_effects`. It and its teacher are trained ones
+by name, or files. A schedule is a name, a file, or qnn. A run that was stopped goes on;
+`chips/effects.json` has what is measured so far.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from tools.chip_effects import measured_effects
+from tools.chip_effects import file_of, measured_effects
 
 from falcon_snn.cli.output import WATCH
 from falcon_snn.files import read_json, write_json
@@ -26,14 +26,15 @@ from falcon_snn.workflow.networks import delays_of
 from falcon_snn.workflow.steps import Run, RunStep, execute_steps
 from falcon_snn.workflow.training import adapt, train
 
-SHORT, EFFECTS = "qnn-short", "effects.json"
+SHORT, EFFECTS = "short", "effects.json"
 
 
 def shorten(asked: argparse.Namespace, run: Run, folder: Path) -> None:
-    """The QNN with weights of as many bits as the chip holds."""
+    """The network with weights of as many bits as the chip holds."""
     train(
-        load_model(asked.qnn)[0], asked.data, folder, recipe="chip", epochs=asked.short_epochs,
-        resume=True, teachers=[asked.teacher], weight_bits=load_profile("noisy").weight_bits,
+        load_model(file_of(asked.start))[0], asked.data, folder, recipe="chip",
+        epochs=asked.short_epochs, resume=True, teachers=[file_of(asked.teacher)],
+        weight_bits=load_profile("noisy").weight_bits,
     )  # fmt: skip
 
 
@@ -42,7 +43,7 @@ def learn(schedule: str, asked: argparse.Namespace, run: Run, folder: Path) -> N
     network = load_metadata(start).network
     adapt(
         start, None if schedule == QNN else delays_of(schedule, network, None), asked.data, folder,
-        phases=("qat",), epochs=asked.epochs, resume=True, teachers=[asked.teacher],
+        phases=("qat",), epochs=asked.epochs, resume=True, teachers=[file_of(asked.teacher)],
         schedule=schedule, profile=load_profile("noisy"),
     )  # fmt: skip
 
@@ -57,9 +58,9 @@ def measure(schedule: str, asked: argparse.Namespace, run: Run, folder: Path) ->
 
 
 def steps(asked: argparse.Namespace) -> list[RunStep]:
-    taught = ("data", "qnn", "teacher")
+    taught = ("data", "start", "teacher")
     found = [
-        RunStep(SHORT, "the QNN with few bits", partial(shorten, asked), (*taught, "short_epochs"))
+        RunStep(SHORT, "weights of few bits", partial(shorten, asked), (*taught, "short_epochs"))
     ]
     for schedule in asked.schedules:
         name, own = f"adapt-{Path(schedule).stem}", partial(learn, schedule, asked)
@@ -82,9 +83,9 @@ def gather(job: Run, schedules: Sequence[str]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", required=True)
-    parser.add_argument("--qnn", type=Path, required=True)
-    parser.add_argument("--teacher", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--start", default="gsc1-medium-full")
+    parser.add_argument("--teacher", default="gsc1-medium-full")
     parser.add_argument("--schedules", nargs="+", default=["fastest", "balanced", "full", QNN])
     parser.add_argument("--short-epochs", type=int, default=16)
     parser.add_argument("--epochs", type=int, default=4)
