@@ -159,13 +159,11 @@ def _array(asked: _Asked, cells: WrittenCells, profile: Profile, worth: float) -
             dark = silence.view(arrays, -1, 1, weight.shape[2]).sum(dim=1).int()
     wires = None
     if wired:
-        ohms, worths = (
-            1000 * profile.lrs_kohm,
-            tuple(UNIT * finer * scale for scale in cells.scales),
-        )
+        ohms = 1000 * profile.lrs_kohm
         wires = Wires(
-            laid_out(cells.conductances), worths, profile.column_ohm / ohms, profile.row_ohm / ohms
-        )
+            laid_out(cells.conductances), tuple(UNIT * finer * scale for scale in cells.scales),
+            profile.column_ohm / ohms, profile.row_ohm / ohms,
+        )  # fmt: skip
     if span is None and noise is not None and noise.variance is not None:
         variance = noise.variance.to(exact_type(reach_of(noise.variance, largest**2)))
         noise = noise._replace(variance=variance)
