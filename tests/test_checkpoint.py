@@ -173,6 +173,11 @@ def test_damaged_integers_are_named(kept: Path) -> None:
             load_network(path)
         assert f"'{name}'" in str(caught.value)
         assert "\n" not in str(caught.value)
+    deaf = {"block0.context.factor": torch.zeros_like(good["block0.context.factor"])}
+    save_checkpoint(path, metadata, prefixed("integer.", {**good, **deaf}))
+    load_network(path)  # they can be computed with, but no training gives them
+    with pytest.raises(FalconError, match=r"context.*holds values that are not finite"):
+        load_model(path)
     del good["stem.fc1.static"]
     save_checkpoint(path, metadata, prefixed("integer.", good))
     with pytest.raises(FalconError, match=r"lacks 'stem\.fc1\.static'"):

@@ -154,11 +154,12 @@ def model_of(metadata: Metadata, tensors: dict[str, Tensor], path: Path | str) -
     """The network that a checkpoint's tensors describe, ready for inference."""
     if metadata.teacher:
         raise FalconError(f"{path}: a teacher, which never spikes; it serves as --teacher only")
+    weights = under("model.", tensors)
     if integers := under("integer.", tensors):
         check_integers(metadata.network, integers, path)
-        return restore(Snn(metadata.network, integers))
+        weights = restore(Snn(metadata.network, integers)).state_dict()
     model = Qnn(metadata.network)
-    load_weights(model, under("model.", tensors), path)
+    load_weights(model, weights, path)
     return model.eval()
 
 
