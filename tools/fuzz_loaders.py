@@ -309,6 +309,7 @@ LOADERS = (
     Loader("checkpoint as teacher", _checkpoint, _load_teacher, 0.5),
     Loader("checkpoint to resume", _resumable, _resume, 0.2),
     Loader("converted network", _converted, _load_network),
+    Loader("converted network as teacher", _converted, _load_teacher, 0.5),
     Loader("network description", _network, _load_description),
     Loader("stage graph", _graph, lambda folder: _time(read_graph(folder / "graph.toml"))),
     Loader("hardware profile", _hardware, _load_hardware, 0.5),
