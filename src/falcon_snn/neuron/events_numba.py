@@ -23,8 +23,9 @@ from falcon_snn.neuron.vectors import LANES, MOST_ROWS, count_bits, lowest_bit, 
 if TYPE_CHECKING:
     from falcon_snn.neuron.layers import IntegerNeurons, Pair, Term
 
-_Currents = np.ndarray[tuple[int, ...], np.dtype[np.int32]] | None
+_Currents = np.ndarray[tuple[int, ...], np.dtype[np.int32]]
 
+_NOWHERE: _Currents = np.empty((0, 0, 0, 0, 0), np.int32)  # None would have to be compiled anew
 UNROLLED = 8  # places of spikes that are written without a branch
 CHUNK = 32  # output lines per task: enough tasks for all threads even from one clip
 
@@ -36,14 +37,14 @@ def fire_events(
     shape = terms[0].shape
     first, *others = sorted(terms, key=lambda term: term.weight is None)
     flat = all(term.flat for term in terms)
-    extra = _currents(others[0], neurons, slots, flat=flat).numpy() if others else None
+    extra = _currents(others[0], neurons, slots, flat=flat).numpy() if others else _NOWHERE
     if flat:
         out = torch.zeros((1, shape[0] * shape[1] * shape[2], 1, shape[3]), dtype=torch.uint8)
-        _call(first, neurons, slots, delay, extra, None, (0, 0), out, flat=True)
+        _call(first, neurons, slots, delay, extra, _NOWHERE, (0, 0), out, flat=True)
         return layers_torch.with_border(out.view(shape), border)
     size = (shape[0], shape[1] + 2 * border[0], shape[2] + 2 * border[1], shape[3])
     out = torch.zeros(size, dtype=torch.uint8)
-    _call(first, neurons, slots, delay, extra, None, border, out, flat=False)
+    _call(first, neurons, slots, delay, extra, _NOWHERE, border, out, flat=False)
     return out
 
 
@@ -57,7 +58,7 @@ def _currents(term: "Term", neurons: "IntegerNeurons", slots: int, *, flat: bool
         return (term.factor * spikes).permute(1, 2, 0, 3, 4).contiguous()
     currents = torch.empty((clips, lines, slots, pixels, outputs), dtype=torch.int32)
     silent = torch.empty((clips, 0, 0, outputs), dtype=torch.uint8)
-    _call(term, neurons, slots, 1, None, currents.numpy(), (0, 0), silent, flat=flat)
+    _call(term, neurons, slots, 1, _NOWHERE, currents.numpy(), (0, 0), silent, flat=flat)
     return currents
 
 
@@ -101,7 +102,7 @@ def _product(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Sums of the spikes' weights, then SN_delta; `extra` joins them, or `all_currents` takes them.
 
-    Either is None or has the shape [clip, line, slot, pixel, output], the factor included. Rows of
+    Either is empty or has the shape [clip, line, slot, pixel, output], the factor included. Rows of
     weights are as long as a multiple of LANES; so are the neurons of a pixel here.
     """
     clips, lines, _ = image.shape
@@ -136,7 +137,7 @@ def _product(  # type: ignore[no-untyped-def]
                         weights, -pixel * size * width, width, listed, starts[pixel],
                         starts[pixel + taps[1]], flat_sums, (slot * features + feature) * width,
                     )  # fmt: skip
-            if all_currents is not None:
+            if all_currents.size > 0:
                 for slot in range(slots):
                     for feature in range(features):
                         at = feature * width
@@ -145,7 +146,7 @@ def _product(  # type: ignore[no-untyped-def]
                             all_currents[clip, token, slot, feature, i] = current
                 continue
             scale = factor
-            if extra is not None:
+            if extra.size > 0:
                 scale = one
                 for slot in range(slots):
                     for feature in range(features):
