@@ -61,7 +61,8 @@ def test_a_code_of_the_attention_map_begins_at_its_edge() -> None:
     slope = steps[0] * steps[1] / (CONFIG.hidden / CONFIG.heads) ** 0.5
     tried = 0
     for head in range(CONFIG.heads):
-        offset = float(map_of.beta[head]) + float(map_of.log_gamma[head]) + float(map_of.step.log)
+        terms = (map_of.beta[head], map_of.log_gamma[head], map_of.step.log)
+        offset = sum(float(term.detach()) for term in terms)
         for code in range(1, 256):
             edge = table[head][code]
             below, above = (exp(slope * score - offset) + 0.5 for score in (edge - 1, edge))

@@ -74,10 +74,11 @@ def draw(path: Path, found: dict[str, Any]) -> None:
         axis = figure.subplots()
         for number, (network, report) in enumerate(found.items()):
             ideal, colour = report["ideal"]["accuracy"], COLOURS[number % len(COLOURS)]
-            at = [place + 0.16 * (number - (len(found) - 1) / 2) for place in range(len(names))]
             rows = {one["name"]: one for one in report["effects"]}
-            lost = [ideal - rows[name]["mean"] for name in names]
-            worst = [ideal - rows[name]["worst"] for name in names]
+            had = [name for name in names if name in rows]  # weights of few bits are no effect then
+            at = [names.index(name) + 0.16 * (number - (len(found) - 1) / 2) for name in had]
+            lost = [ideal - rows[name]["mean"] for name in had]
+            worst = [ideal - rows[name]["worst"] for name in had]
             axis.hlines(at, lost, worst, color=colour, lw=1.2)
             axis.plot(lost, at, "o", color=colour, ms=5, label=f"{network} ({ideal:.2f} %)")
             axis.plot(worst, at, "|", color=colour, ms=7)
