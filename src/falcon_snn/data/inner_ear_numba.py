@@ -9,6 +9,9 @@ from numba import njit, prange
 
 from falcon_snn.data.bushy_cell import FIBRE_REST_STEPS, FIBRES, HOLD_STEPS, WEIGHT
 from falcon_snn.data.hair_cell import FREE_MAXIMUM, PERMEABILITY_A, PERMEABILITY_B
+from falcon_snn.neuron.compiling import watch_numba
+
+watch_numba()
 
 LANES = 88  # 700 channels are 8 blocks: even work for 2, 4 or 8 cores
 TILE_STEPS = 64

@@ -16,6 +16,7 @@ import torch
 
 from falcon_snn.network.integer import Running, Snn
 from falcon_snn.network.stage import Stage
+from falcon_snn.neuron.compiling import preparing_kernels
 from falcon_snn.pipeline.schedule import Delays
 
 _CLIPS = 16
@@ -26,6 +27,11 @@ def compile_ahead(snn: Snn, schedules: Iterable[Delays], *, padded: bool = False
     """Have the kernels of these schedules ready; on a CPU there is nothing to do."""
     if snn.device.type != "cuda":
         return
+    with preparing_kernels:
+        _compile(snn, schedules, padded)
+
+
+def _compile(snn: Snn, schedules: Iterable[Delays], padded: bool) -> None:
     load_compiler(snn.device)
     tasks: dict[Hashable, tuple[Stage, Delays]] = {}
     for delays in schedules:

@@ -8,8 +8,11 @@ import torch
 from numba import njit, prange
 from torch import Tensor
 
+from falcon_snn.neuron.compiling import watch_numba
 from falcon_snn.neuron.parameters import Neurons, periodic
 from falcon_snn.neuron.torch_backend import once_if_equal
+
+watch_numba()
 
 BLOCK = 1024  # neurons: potential and parameters of a block take 12 KiB of float32
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from falcon_snn.errors import FalconError
 from falcon_snn.hardware.profile import Profile
+from falcon_snn.neuron.compiling import watch_numba
 from falcon_snn.pipeline.graph import INPUT, Graph
 from falcon_snn.pipeline.steps import snn_plan
 from falcon_snn.pipeline.timing import time_snn
@@ -129,6 +130,7 @@ def _offsets(counts: list[int]) -> Integers:
 def _compiled() -> Callable[..., None]:
     from numba import njit
 
+    watch_numba()
     compiled: Callable[..., None] = njit(nogil=True, cache=True)(_evaluate)
     return compiled
 

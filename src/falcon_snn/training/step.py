@@ -6,6 +6,7 @@ launch. The results are those of the plain step.
 """
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from falcon_snn.network.integer import Snn
 from falcon_snn.network.qnn import Qnn
 from falcon_snn.network.teacher import Teacher
 from falcon_snn.network.temporal import SlotNetwork
+from falcon_snn.neuron.compiling import preparing_kernels
 from falcon_snn.pipeline.schedule import Delays
 from falcon_snn.training.batches import Batch, Clips
 from falcon_snn.training.devices import Devices
@@ -80,6 +82,12 @@ class TrainingStep:
         self.chip, self.ranges = FIRST_CHIP + steps_done, None
 
     def __call__(self, batch: Batch) -> None:
+        compiles = self.done == 0 and self.devices.device.type == "cuda"
+        with preparing_kernels if compiles else nullcontext():
+            self._step(batch)
+        self.done += 1
+
+    def _step(self, batch: Batch) -> None:
         if not self.recorded:
             self._learn(batch)
         elif self.done < _PLAIN_STEPS:
@@ -91,7 +99,6 @@ class TrainingStep:
                 if static is not None and part is not None:
                     static.copy_(part)
             self.graph.replay()
-        self.done += 1
 
     def _learn(self, batch: Batch) -> None:
         loss, hits = self._losses(batch)
