@@ -153,7 +153,7 @@ def work(asked: argparse.Namespace, work_folder: Path) -> None:
             restore(folder, good)
         resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         line = "  ".join(f"{key} {value:,}" for key, value in counts.items())
-        print(f"{loader.name:24}{line}", flush=True)
+        print(f"{loader.name:30}{line}", flush=True)
     (work_folder / STATE).write_text(json.dumps({**state, "done": True}))
 
 
@@ -210,6 +210,9 @@ def main() -> None:
             state["counts"][state["name"]]["findings"] += 1
             state["case"] += 1
             state_file.write_text(json.dumps(state))
+        if not state["counts"]:
+            names = ", ".join(asked.only)
+            sys.exit(f"no loader is called {names}; tools/fuzz_loaders.py lists them")
         totals = [counts.values() for counts in state["counts"].values()]
         cases, refused, findings = map(sum, zip(*totals, strict=True))
         print(f"{cases:,} cases, {refused:,} refused, {findings:,} findings")
