@@ -79,16 +79,18 @@ def test_the_first_run_on_a_machine_says_that_it_compiles(tmp_path: Path) -> Non
 def test_only_long_waits_are_named_and_only_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(compiling, "PATIENCE_S", 0.4)
+    monkeypatch.setattr(compiling, "PATIENCE_S", 1.0)
     wait = compiling.Wait("waiting")
     with wait:
         pass
-    time.sleep(0.6)  # nobody waits now
+    time.sleep(0.8)  # nobody waits now
+    with wait:
+        time.sleep(0.4)
     assert caplog.messages == []
     with wait, wait:  # parts of one wait
-        time.sleep(1.0)
+        time.sleep(1.2)
     with wait:
-        time.sleep(0.6)
+        time.sleep(1.2)
     assert caplog.messages == ["waiting"]
 
 

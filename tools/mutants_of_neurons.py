@@ -84,11 +84,20 @@ NEURON_MUTANTS: tuple[Mutant, ...] = (
     ),
     *of(
         "neuron/chip_numba.py",
-        "test_chip.py",
+        "test_chip_kernels.py::test_kernels_take_layers_of_any_shape "
+        "test_chip_kernels.py::test_a_processor_looks_up_any_number_of_columns",
         ("tables[after + i] = np.int32(tables[before + i] + added)", "tables[after + i] = added"),
         ("width = min(columns - at, _WIDEST)", "width = min(columns - at, LANES)"),
         ("keys[number, row]) | np.uint32(1))", "keys[number, row]))"),
         ("range(array * groups, (array + 1) * groups, 2)", "range(array * groups, groups, 2)"),
+    ),
+    *of(
+        "neuron/compiling.py",
+        "test_startup.py::test_only_long_waits_are_named_and_only_once "
+        "test_startup.py::test_short_waits_add_up",
+        ("self._timer.cancel()", "pass"),
+        ("max(PATIENCE_S - self._spent_s, 0.0)", "PATIENCE_S"),
+        ("self._said = True", "pass"),
     ),
     *of(
         "neuron/parameters.py",
