@@ -15,8 +15,10 @@ from falcon_snn.errors import FalconError
 from falcon_snn.files import sha256_of
 from falcon_snn.report.results import read_result
 from falcon_snn.training import pretrained
+from falcon_snn.training.checkpoint import load_metadata
 from falcon_snn.training.export import load_network
-from falcon_snn.training.pretrained import all_pretrained, pretrained_names
+from falcon_snn.training.loop import BEST
+from falcon_snn.training.pretrained import all_pretrained, pretrained_names, trained_file
 
 
 def call(*arguments: object) -> Any:
@@ -108,6 +110,28 @@ def test_a_result_names_its_teacher(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (file,) = (tmp_path / "results").iterdir()
     expected = [{"file": "best.safetensors", "sha256": sha256_of(teacher)}]
     assert read_result(file).phases[0]["teachers"] == expected
+
+
+def test_a_network_begins_and_teaches_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FALCON_CACHE", str(tmp_path / "cache"))
+    data = write_spikes(tmp_path / "spikes")
+    quick = tmp_path / "quick.toml"
+    quick.write_text(
+        'forward = "counts"\nepochs = 1\nbatch = 6\nweight_rate = 1e-3\nneuron_rate = 0\n'
+        "distil = 0.5\n"
+    )
+    train = ["train", "--recipe", quick, "--data", data, "--network", "tiny", "--out"]
+    ships, student = tmp_path / "ships", tmp_path / "student"
+    for more in ([ships], [student, "--init", "best", "--teacher", "best"]):
+        assert CliRunner().invoke(app, list(map(str, [*train, *more]))).exception is None
+        monkeypatch.setattr(pretrained, "models_folder", lambda: ships)
+    facts = load_metadata(student / BEST).facts
+    assert facts["teachers"] == [facts["start"]] == [sha256_of(ships / BEST)]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "best").write_text("a file of this name comes first")
+    assert trained_file("best") == Path("best")
 
 
 def test_waiting_pays_in_the_demo(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from falcon_snn.files import read_json, write_json
 from falcon_snn.hardware.effects import ALL, effects
 from falcon_snn.hardware.profile import Profile, load_profile
 from falcon_snn.report.style import drawing, shared_legend
-from falcon_snn.training.pretrained import pretrained_path
+from falcon_snn.training.pretrained import trained_file
 from falcon_snn.workflow.chips import evaluate_on_chips
 
 LEFT_OUT = "both, untrimmed offset"
@@ -49,11 +49,6 @@ def listed(profile: Profile, weight_bits: int) -> dict[str, Profile]:
 def _family(name: str) -> str:
     """Effects that differ in size only have one name before the comma."""
     return name.partition(",")[0]
-
-
-def file_of(network: str) -> Path:
-    """A file, or that of a trained network by its name."""
-    return Path(network) if network.endswith(".safetensors") else pretrained_path(network)
 
 
 def measured_effects(
@@ -104,7 +99,7 @@ def main() -> None:
     for network in arguments.networks:
         name, _, schedule = network.partition(":")
         found[network] = measured_effects(
-            file_of(name), arguments.data, schedule or None, split=arguments.split,
+            trained_file(name), arguments.data, schedule or None, split=arguments.split,
             chips=arguments.chips, limit=arguments.limit,
         )  # fmt: skip
         write_json(arguments.out, found)

@@ -14,13 +14,14 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from tools.chip_effects import file_of, measured_effects
+from tools.chip_effects import measured_effects
 
 from falcon_snn.cli.output import WATCH
 from falcon_snn.files import read_json, write_json
 from falcon_snn.hardware.profile import load_profile
 from falcon_snn.training.checkpoint import load_metadata, load_model
 from falcon_snn.training.loop import BEST
+from falcon_snn.training.pretrained import trained_file
 from falcon_snn.workflow.measuring import QNN
 from falcon_snn.workflow.networks import delays_of
 from falcon_snn.workflow.steps import Run, RunStep, execute_steps
@@ -32,8 +33,8 @@ SHORT, EFFECTS = "short", "effects.json"
 def shorten(asked: argparse.Namespace, run: Run, folder: Path) -> None:
     """The network with weights of as many bits as the chip holds."""
     train(
-        load_model(file_of(asked.start))[0], asked.data, folder, recipe="chip",
-        epochs=asked.short_epochs, resume=True, teachers=[file_of(asked.teacher)],
+        load_model(trained_file(asked.start))[0], asked.data, folder, recipe="chip",
+        epochs=asked.short_epochs, resume=True, teachers=[trained_file(asked.teacher)],
         weight_bits=load_profile("noisy").weight_bits,
     )  # fmt: skip
 
@@ -43,7 +44,7 @@ def learn(schedule: str, asked: argparse.Namespace, run: Run, folder: Path) -> N
     network = load_metadata(start).network
     adapt(
         start, None if schedule == QNN else delays_of(schedule, network, None), asked.data, folder,
-        phases=("qat",), epochs=asked.epochs, resume=True, teachers=[file_of(asked.teacher)],
+        phases=("qat",), epochs=asked.epochs, resume=True, teachers=[trained_file(asked.teacher)],
         schedule=schedule, profile=load_profile("noisy"),
     )  # fmt: skip
 

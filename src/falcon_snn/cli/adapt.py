@@ -27,7 +27,7 @@ def adapt(
     seed: int = typer.Option(0, min=0, help="Same seed, same weights on the CPU."),
     devices: int = options.Devices,
     resume: bool = options.Resume,
-    teacher: list[Path] = options.Teacher,
+    teachers: list[Path] = options.Teachers,
     hardware: str | None = typer.Option(
         None, help="Learn on chips of this profile, with its precision and its errors."
     ),
@@ -46,7 +46,7 @@ def adapt(
     best = adapt_network(
         checkpoint, delays, data, out,
         phases=names, recipes=by_phase("--recipe", recipe, names), qk_prefix=qk_prefix,
-        epochs=epochs, seed=seed, devices=devices, resume=resume, teachers=teacher,
+        epochs=epochs, seed=seed, devices=devices, resume=resume, teachers=teachers,
         schedule=schedule,
         profile=None if hardware is None else load_profile(hardware), watch=WATCH,
     )  # fmt: skip

@@ -30,7 +30,7 @@ def design(
     recipe: list[str] = typer.Option(
         [], help="PHASE=RECIPE, a file or a shipped name; phases are qnn, qat; may be repeated."
     ),
-    teacher: list[Path] = options.Teacher,
+    teachers: list[Path] = options.Teachers,
     noise: float | None = typer.Option(
         None,
         show_default="10.0",
@@ -62,7 +62,7 @@ def design(
         profile=profile, band_count=bands, trials=trials,
         epochs=epochs, adapt_epochs=adapt_epochs,
         recipes=by_phase("--recipe", recipe, ["qnn", "qat"]),
-        teachers=teacher, noise_db=None if no_noise else noise_db, chips=chips, seed=seed,
+        teachers=teachers, noise_db=None if no_noise else noise_db, chips=chips, seed=seed,
         workers=Workers(workers, engine, ray_address), resume=resume,
         facts=command_facts(), watch=WATCH,
     )  # fmt: skip

@@ -65,9 +65,6 @@ Phases = typer.Option(
 Devices = typer.Option(
     1, "--devices", min=1, help="GPUs, or processes on the CPU, that share each batch."
 )
-Teacher = typer.Option(
-    [], "--teacher", help="Checkpoint to distil from; if repeated, the mean of their scores."
-)
 
 
 def optional_file(
@@ -94,6 +91,40 @@ def network_file(file: Path | None = OptionalFile) -> Path:
 
 
 File = given(network_file)
+
+
+def _trained_files(names: list[str]) -> list[Path]:
+    if not names:
+        return []
+    from falcon_snn.training.pretrained import trained_file
+
+    return [trained_file(name) for name in names]
+
+
+def teachers(
+    teacher: list[str] = typer.Option(
+        [], help="Network to distil from: a checkpoint, or a name that `falcon-snn models` lists; "
+        "if repeated, the mean of their scores.",
+    ),
+) -> list[Path]:  # fmt: skip
+    """The files of networks to distil from."""
+    return _trained_files(teacher)
+
+
+Teachers = given(teachers)
+
+
+def start(
+    init: str | None = typer.Option(
+        None, help="Start from the weights of this checkpoint, or of a network by its name; slots "
+        "and bits may differ.",
+    ),
+) -> Path | None:  # fmt: skip
+    """The file of a network to start from."""
+    return None if init is None else _trained_files([init])[0]
+
+
+Start = given(start)
 
 
 def built_in_name(

@@ -33,17 +33,15 @@ def train(
     seed: int = typer.Option(0, min=0, help="Same seed, same weights on the CPU."),
     devices: int = options.Devices,
     resume: bool = options.Resume,
-    init: Path | None = typer.Option(
-        None, help="Start from the weights of this checkpoint; slots and bits may differ."
-    ),
-    teacher: list[Path] = options.Teacher,
+    init: Path | None = options.Start,
+    teachers: list[Path] = options.Teachers,
 ) -> None:
     """Train a QNN or a teacher; a killed run continues with --resume, to the same weights."""
     from falcon_snn.workflow.training import train as train_network
 
     result = train_network(
         network, data, out, recipe=recipe, slots=slots, epochs=epochs, seed=seed, devices=devices,
-        resume=resume, init=init, teachers=teacher, classes=classes, weight_bits=weight_bits,
+        resume=resume, init=init, teachers=teachers, classes=classes, weight_bits=weight_bits,
         watch=WATCH,
     )  # fmt: skip
     notice(f"best validation accuracy {result.best_accuracy:.2f} %: {out / 'best.safetensors'}")

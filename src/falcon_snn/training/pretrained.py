@@ -37,6 +37,12 @@ def pretrained_path(name: str) -> Path:
     return models_folder() / f"{name}.safetensors"
 
 
+def trained_file(name: str) -> Path:
+    """A file, or that of a network that ships with Falcon, by its name."""
+    ships = name in pretrained_names() and not Path(name).exists()
+    return pretrained_path(name) if ships else Path(name)
+
+
 def all_pretrained() -> list[Pretrained]:
     """Every network that ships with Falcon, with its facts; weights are not read."""
     paths = [pretrained_path(name) for name in pretrained_names()]
