@@ -71,7 +71,8 @@ def draw(path: Path, found: dict[str, Any]) -> None:
             ideal, colour = report["ideal"]["accuracy"], COLOURS[number % len(COLOURS)]
             rows = {one["name"]: one for one in report["effects"]}
             had = [name for name in names if name in rows]  # weights of few bits are no effect then
-            at = [names.index(name) + 0.16 * (number - (len(found) - 1) / 2) for name in had]
+            beside = 0.7 * (number - (len(found) - 1) / 2) / len(found)
+            at = [names.index(name) + beside for name in had]
             lost = [ideal - rows[name]["mean"] for name in had]
             worst = [ideal - rows[name]["worst"] for name in had]
             axis.hlines(at, lost, worst, color=colour, lw=1.2)
