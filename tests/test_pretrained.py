@@ -92,7 +92,8 @@ def test_record_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert held["seed"] == 0
 
 
-def test_a_result_names_its_teacher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def distilling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, list[object]]:
+    """Data, and a short training on it that may have a teacher; its folder is still to be named."""
     monkeypatch.setenv("FALCON_CACHE", str(tmp_path / "cache"))
     data = write_spikes(tmp_path / "spikes")
     quick = tmp_path / "quick.toml"
@@ -100,8 +101,12 @@ def test_a_result_names_its_teacher(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         'forward = "counts"\nepochs = 1\nbatch = 6\nweight_rate = 1e-3\nneuron_rate = 0\n'
         "distil = 0.5\n"
     )
+    return data, ["train", "--recipe", quick, "--data", data, "--network", "tiny", "--out"]
+
+
+def test_a_result_names_its_teacher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, train = distilling(tmp_path, monkeypatch)
     teacher = tmp_path / "first" / "best.safetensors"
-    train = ["train", "--recipe", quick, "--data", data, "--network", "tiny", "--out"]
     for more in ([teacher.parent], [tmp_path / "student", "--teacher", teacher]):
         assert CliRunner().invoke(app, list(map(str, [*train, *more]))).exception is None
     record = ["results", "record", tmp_path / "student", "--setting", "ssc-tiny",
@@ -115,14 +120,7 @@ def test_a_result_names_its_teacher(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_network_begins_and_teaches_by_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FALCON_CACHE", str(tmp_path / "cache"))
-    data = write_spikes(tmp_path / "spikes")
-    quick = tmp_path / "quick.toml"
-    quick.write_text(
-        'forward = "counts"\nepochs = 1\nbatch = 6\nweight_rate = 1e-3\nneuron_rate = 0\n'
-        "distil = 0.5\n"
-    )
-    train = ["train", "--recipe", quick, "--data", data, "--network", "tiny", "--out"]
+    _, train = distilling(tmp_path, monkeypatch)
     ships, student = tmp_path / "ships", tmp_path / "student"
     for more in ([ships], [student, "--init", "best", "--teacher", "best"]):
         assert CliRunner().invoke(app, list(map(str, [*train, *more]))).exception is None
